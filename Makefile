@@ -1,0 +1,55 @@
+# Two commands do all the set-up: `make run` and `make test`. `make help` lists the rest.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+# Later installs into this environment obey the pins too, so nothing swaps torch.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench format clean
+
+help:  ## List these commands.
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | awk -F' [|] ' '{ printf "%-14s %s\n", $$1, $$2 }'
+
+run: $(READY)  ## Set up, then run the examples in order.
+	@set -e; for example in examples/*.py; do \
+	  [ -e "$$example" ] || { echo "make run: no examples yet"; break; }; \
+	  printf '\n== %s: %s\n' "$$example" "$$(sed -n '1s/"""//gp' "$$example")"; \
+	  $(BIN)/python "$$example"; \
+	done
+
+test: $(READY)  ## Set up, then lint, types and all tests that need no card.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -o addopts= -q -m compiled
+
+check: $(READY)  ## The fast loop: lint, types and tests/test_tiny.py, under 30 s.
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest tests/test_tiny.py
+
+bench: $(READY)  ## Measure every claim of speed.
+	$(BIN)/python -m benchmarks
+
+format: $(READY)  ## Put imports and lines in order.
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+clean:  ## Remove caches and build files; .venv and runs/ stay.
+	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+# The environment is ready until the dependencies change.
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) was not found; regard needs Python 3.11 or newer (make PYTHON=...)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "make: regard needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + " (make PYTHON=...)")'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) has no venv module; install it (on Debian and Ubuntu: apt install python3-venv)"; exit 1; }
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
+	@echo "installing into .venv (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,plot]'
+	@touch $@

@@ -1,0 +1,60 @@
+"""Errors of wrong shapes and values, worded the same way everywhere."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def shaped(sizes: dict[str, int | None]) -> str:
+    """`(B=2, H=3, K, D=11)`: a letter for each axis, with its size where that is fixed."""
+    return "(" + ", ".join(k if n is None else f"{k}={n}" for k, n in sizes.items()) + ")"
+
+
+def shape(where: str, name: str, given: Tensor, **sizes: int | None) -> None:
+    """Refuse `given` unless it has these axes; None lets an axis have any size."""
+    fits = given.dim() == len(sizes) and all(
+        n is None or n == m for n, m in zip(sizes.values(), given.shape, strict=True)
+    )
+    if not fits:
+        raise ValueError(
+            f"{where}: expected {name} of shape {shaped(sizes)}, got {tuple(given.shape)}"
+        )
+
+
+def broadcasts(where: str, name: str, given: Tensor, **sizes: int) -> None:
+    """Refuse `given` unless it broadcasts to these axes without growing any of them."""
+    full = tuple(sizes.values())
+    behind = full[len(full) - given.dim() :]
+    if given.dim() > len(full) or any(
+        m not in (1, n) for m, n in zip(given.shape, behind, strict=True)
+    ):
+        raise ValueError(
+            f"{where}: expected {name} that broadcasts to {shaped(dict(sizes))}, "
+            f"got {tuple(given.shape)}"
+        )
+
+
+def integers(where: str, name: str, given: Any) -> None:
+    """Refuse anything but a tensor of whole numbers."""
+    whole = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+    if not isinstance(given, Tensor) or given.dtype not in whole:
+        raise ValueError(f"{where}: expected {name} as a tensor of integers, got {kind(given)}")
+
+
+def floats(where: str, name: str, given: Any) -> None:
+    """Refuse anything but a tensor of floating-point numbers."""
+    if not isinstance(given, Tensor) or not given.is_floating_point():
+        raise ValueError(f"{where}: expected {name} as a float tensor, got {kind(given)}")
+
+
+def kind(given: Any) -> str:
+    """What `given` is, in the words of an error message."""
+    if isinstance(given, Tensor):
+        return f"a tensor of {str(given.dtype).removeprefix('torch.')}"
+    return f"{given!r} of type {type(given).__name__}"
+
+
+def readable(given: Tensor) -> bool:
+    """Whether the values of `given` can be checked at no cost: on the CPU, outside compile."""
+    return given.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -1,0 +1,240 @@
+"""The one door: every attention comes through here, and here alone a backend is chosen."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Literal, get_args
+
+from torch import Tensor
+
+from regard import check, looking
+from regard.functional import attention as plain
+from regard.functional.biases import Bias
+from regard.functional.call import Call, Why, checked, dropping, ordinary, spread
+from regard.functional.rules import Rule, causal
+from regard.functional.scores import Score, scaled_dot
+from regard.functional.selects import Drawn, Sampled, Select, softmax
+from regard.kernels import chunked, flex, sdpa
+
+Backend = Literal["auto", "reference", "sdpa", "flex", "triton", "chunked"]
+
+# A plain variable: torch.compile guards on it and follows it, which it cannot do with a ContextVar.
+_asked: Backend = "auto"
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    score: Score = scaled_dot,
+    select: Select = softmax,
+    rule: Rule | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """What each query reads: score, select, read, under a rule.
+
+    Args:
+        q: queries (B, H, Q, D).
+        k: keys (B, H, K, D); fewer heads than q are shared by groups of query heads.
+        v: values (B, H, K, Dv), with the heads of k.
+        score: how well a query matches a key, from `regard.scores`, or any callable on q and k.
+        select: how scores become weights, from `regard.selects`, or any callable on scores.
+        rule: which keys may be seen, from `regard.rules`, any callable, or a bool tensor with True
+            where a key may be seen; None lets all be seen.
+        bias: what is added to the scores, from `regard.biases`, any callable, or a float tensor.
+        dropout: the share of weights dropped; pass 0 in evaluation.
+
+    Returns:
+        (B, H, Q, Dv); zeros for a query that may see nothing.
+
+    Raises:
+        ValueError: shapes disagree, or the backend asked for cannot do this.
+    """
+    everyday = score is scaled_dot and select is softmax and bias is None and not dropout
+    free = (rule is None or rule is causal) and _asked == "auto" and not looking.watched()
+    if everyday and free and ordinary(q, k, v):
+        # what most models ask for, most often: a microsecond counts where a token is decoded
+        return sdpa.fused(q, k, v, causal=rule is causal)
+    call = dropping(checked(q, k, v, score=score, select=select, rule=rule, bias=bias), dropout)
+    backend = _chosen(call)
+    if not looking.watched():
+        return _run(backend, call)
+    if isinstance(select, Sampled):
+        # the draw is made here, so that the look keeps the very one that was read
+        call = replace(call, select=Drawn(select.draw(_logits(call))))
+    with looking.watching(call, partial(_why, call, backend)):
+        return _run(backend, call)
+
+
+def weigh(
+    q: Tensor,
+    k: Tensor,
+    *,
+    score: Score = scaled_dot,
+    select: Select = softmax,
+    rule: Rule | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+) -> Tensor:
+    """The weights (B, H, Q, K), for those who need them whole; arguments as in `attend`."""
+    call = checked(q, k, None, score=score, select=select, rule=rule, bias=bias, where="weigh")
+    if isinstance(select, Sampled):
+        call = replace(call, select=Drawn(select.draw(_logits(call))))
+    return _formed(call, "weigh", lambda: call.select(_logits(call)))
+
+
+def logits(
+    q: Tensor,
+    k: Tensor,
+    *,
+    score: Score = scaled_dot,
+    rule: Rule | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+) -> Tensor:
+    """The scores before selecting (B, H, Q, K), −inf where not seen; arguments as in `attend`."""
+    call = checked(q, k, None, score=score, rule=rule, bias=bias, where="logits")
+    return _formed(call, "logits", lambda: _logits(call))
+
+
+def log_probability(
+    q: Tensor,
+    k: Tensor,
+    index: Tensor,
+    *,
+    score: Score = scaled_dot,
+    rule: Rule | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+) -> Tensor:
+    """The log of the softmax at one key a query (B, H, Q), never forming the rest.
+
+    Args:
+        q: queries, as all other arguments like those of `attend`.
+        k: keys.
+        index: the key of each query (B, H, Q). A key that may not be seen gives −inf.
+    """
+    call = checked(q, k, None, score=score, rule=rule, bias=bias, where="log_probability")
+    B, H, Q, K = call.sizes
+    check.integers("log_probability", "index", index)
+    check.shape("log_probability", "index", index, B=B, H=H, Q=Q)
+    if check.readable(index) and bool(((index < 0) | (index >= K)).any()):
+        raise ValueError(f"log_probability: expected index from 0 to K - 1 = {K - 1}")
+    if _asked not in ("auto", "reference", "chunked"):
+        raise ValueError(
+            f"log_probability: backend {_asked!r} cannot run this: it only reads values"
+        )
+    whole = _asked == "reference"
+    backend = "reference" if whole else "chunked"
+    run = _plain_log_probability if whole else chunked.log_probability
+    with looking.watching(call, lambda: Why(backend, {})):
+        return run(call, index.long()).to(call.q.dtype)
+
+
+def why(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    score: Score = scaled_dot,
+    select: Select = softmax,
+    rule: Rule | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+    dropout: float = 0.0,
+) -> Why:
+    """Which backend `attend` would take for this call, and what stands against the others."""
+    call = dropping(checked(q, k, v, score=score, select=select, rule=rule, bias=bias), dropout)
+    return _why(call, _chosen(call))
+
+
+@contextmanager
+def use_backend(backend: Backend) -> Iterator[None]:
+    """Run every call inside with this backend, or raise an error that says why it cannot."""
+    global _asked
+    if backend not in get_args(Backend):
+        raise ValueError(
+            f"use_backend: expected one of {', '.join(get_args(Backend))}, got {backend!r}"
+        )
+    before, _asked = _asked, backend
+    try:
+        yield
+    finally:
+        _asked = before
+
+
+def why_not(backend: str, call: Call) -> str | None:
+    """The reason `backend` cannot run this call, or None if it can."""
+    return _WHY_NOT[backend](call)
+
+
+def _chosen(call: Call) -> str:
+    if _asked == "auto":
+        return next(name for name in _order(call) if why_not(name, call) is None)
+    reason = why_not(_asked, call)
+    if reason is not None:
+        raise ValueError(f"attend: backend {_asked!r} cannot run this: {reason}")
+    return _asked
+
+
+def _order(call: Call) -> tuple[str, ...]:
+    """The backends in the order in which `auto` asks them."""
+    if chunked.pays(call):
+        return ("triton", "chunked", "sdpa", "reference")
+    return ("triton", "sdpa", "chunked", "reference")
+
+
+def _why(call: Call, backend: str) -> Why:
+    return Why(backend, {name: why_not(name, call) for name in _WHY_NOT})
+
+
+def _run(backend: str, call: Call) -> Tensor:
+    if 0 in call.sizes:
+        return _reference(call)  # nothing to compute: zeros, whoever was asked
+    return _RUN[backend](call)
+
+
+def _reference(call: Call) -> Tensor:
+    H = call.q.shape[1]
+    return plain.attention(
+        call.q,
+        spread(call.k, H),
+        spread(call.v, H),
+        score=call.score,
+        select=call.select,
+        rule=call.rule,
+        bias=call.bias,
+        dropout=call.dropout,
+    )
+
+
+def _logits(call: Call) -> Tensor:
+    k = spread(call.k, call.q.shape[1])
+    return plain.logits(call.q, k, score=call.score, rule=call.rule, bias=call.bias)
+
+
+def _plain_log_probability(call: Call, index: Tensor) -> Tensor:
+    k = spread(call.k, call.q.shape[1])
+    return plain.log_probability(call.q, k, index, score=call.score, rule=call.rule, bias=call.bias)
+
+
+def _formed(call: Call, where: str, run: Callable[[], Tensor]) -> Tensor:
+    """What has to be formed whole (B, H, Q, K), which only the reference does."""
+    if _asked not in ("auto", "reference"):
+        raise ValueError(f"{where}: backend {_asked!r} cannot run this: it never forms (Q, K)")
+    with looking.watching(call, lambda: Why("reference", {})):
+        return run().to(call.q.dtype)
+
+
+_WHY_NOT: dict[str, Callable[[Call], str | None]] = {
+    "reference": lambda call: None,
+    "sdpa": sdpa.why_not,
+    "flex": flex.why_not,
+    "triton": lambda call: "no Triton kernel has landed yet",
+    "chunked": chunked.why_not,
+}
+_RUN: dict[str, Callable[[Call], Tensor]] = {
+    "reference": _reference,
+    "sdpa": sdpa.attention,
+    "flex": flex.attention,
+    "chunked": chunked.attention,
+}

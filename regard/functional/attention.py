@@ -1,0 +1,126 @@
+"""Attention: score, select, read, under a rule. Read this file first.
+
+    weights = select(score(q, k))       who is read, and how much
+    output  = weights @ v               what comes back
+
+Here is the truth in plain PyTorch, for any score, select, rule and bias; everything faster must
+agree with it. All take as many key heads as query heads; `regard.door` spreads grouped ones.
+"""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.functional import biases, rules
+from regard.functional.biases import Bias
+from regard.functional.precision import wide
+from regard.functional.rules import Rule
+from regard.functional.scores import Score, scaled_dot
+from regard.functional.selects import HIDDEN, Select, softmax
+
+
+def itself(x: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
+    """`softmax(x xᵀ) x`: self-attention with nothing to learn, each row a blend of rows like it."""
+    return (x @ x.mT).softmax(-1) @ x
+
+
+def attention(
+    q: Float[Tensor, "B H Q D"],
+    k: Float[Tensor, "B H K Dk"],
+    v: Float[Tensor, "B H K Dv"],
+    *,
+    score: Score = scaled_dot,
+    select: Select = softmax,
+    rule: Rule | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H Q Dv"]:
+    """What each query reads (B, H, Q, Dv)."""
+    seen = visible(q, k, rule)
+    w = weights(q, k, score=score, select=select, rule=seen, bias=bias)
+    return (F.dropout(w, dropout) @ wide(without_hidden(v, seen))).to(v.dtype)
+
+
+def weights(
+    q: Float[Tensor, "B H Q D"],
+    k: Float[Tensor, "B H K Dk"],
+    *,
+    score: Score = scaled_dot,
+    select: Select = softmax,
+    rule: Rule | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+) -> Float[Tensor, "B H Q K"]:
+    """How much of each key each query reads, in float32 or better."""
+    return wide(select(logits(q, k, score=score, rule=rule, bias=bias)))
+
+
+def logits(
+    q: Float[Tensor, "B H Q D"],
+    k: Float[Tensor, "B H K Dk"],
+    *,
+    score: Score = scaled_dot,
+    rule: Rule | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+) -> Float[Tensor, "B H Q K"]:
+    """The scores before selecting, in float32 or better; −inf where a key may not be seen."""
+    seen = visible(q, k, rule)
+    scores = wide(score(without_blind(q, seen), without_hidden(k, seen)))
+    if bias is not None:
+        scores = scores + addend(q, k, bias)
+    return scores if seen is None else scores.masked_fill(~seen, HIDDEN)
+
+
+def log_probability(
+    q: Float[Tensor, "B H Q D"],
+    k: Float[Tensor, "B H K Dk"],
+    index: Int[Tensor, "B H Q"],
+    *,
+    score: Score = scaled_dot,
+    rule: Rule | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+) -> Float[Tensor, "B H Q"]:
+    """The log of the softmax at one key a query; −inf, with no gradient, if it may not be seen."""
+    scores = logits(q, k, score=score, rule=rule, bias=bias)
+    chosen = scores.gather(-1, index[..., None])
+    hidden = chosen == HIDDEN
+    # a row whose chosen key is hidden is opened first, so that no NaN flows back through it
+    total = scores.masked_fill(hidden, 0).logsumexp(-1, keepdim=True)
+    return (chosen - total).masked_fill(hidden, HIDDEN)[..., 0]
+
+
+def visible(
+    q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K Dk"], rule: Rule | Tensor | None
+) -> Bool[Tensor, "b h q k"] | None:
+    """The rule as a bool tensor that broadcasts to (B, H, Q, K), or None if all is seen."""
+    if rule is None:
+        return None
+    sizes = (*q.shape[:3], k.shape[2])
+    if isinstance(rule, Tensor):
+        seen = rule
+    else:
+        seen = rules.seen(rules.placed(rule, *sizes), *sizes, device=q.device)
+    return seen[(None,) * (4 - seen.dim())]
+
+
+def addend(
+    q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K Dk"], bias: Bias | Tensor
+) -> Float[Tensor, "..."]:
+    """The bias as a float tensor that broadcasts to (B, H, Q, K)."""
+    if isinstance(bias, Tensor):
+        return bias
+    sizes = (*q.shape[:3], k.shape[2])
+    return biases.added(biases.placed(bias, *sizes), *sizes, device=q.device)
+
+
+def without_hidden(
+    x: Float[Tensor, "B H K E"], seen: Bool[Tensor, "b h q k"] | None
+) -> Float[Tensor, "B H K E"]:
+    """Keys or values, zero where no query sees them: nothing leaks from there, not even NaN."""
+    return x if seen is None else x.where(seen.any(2)[..., None], 0)
+
+
+def without_blind(
+    q: Float[Tensor, "B H Q D"], seen: Bool[Tensor, "b h q k"] | None
+) -> Float[Tensor, "B H Q D"]:
+    """Queries, zero where they may see nothing."""
+    return q if seen is None else q.where(seen.any(3, keepdim=True), 0)

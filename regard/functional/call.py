@@ -1,0 +1,150 @@
+"""One call of attention as a value: what is asked for, before anyone decides how to run it."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regard import check
+from regard.functional import biases, rules
+from regard.functional.biases import Bias
+from regard.functional.rules import Rule
+from regard.functional.scores import Score, known, scaled_dot
+from regard.functional.selects import Gaussian, Select, softmax
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What `attend` was asked for. Where nothing is read, the keys stand in for the values."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    score: Score = scaled_dot
+    select: Select = softmax
+    rule: Rule | None = None
+    bias: Bias | None = None
+    dropout: float = 0.0
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """B, H, Q, K."""
+        B, H, Q, _ = self.q.shape
+        return B, H, Q, self.k.shape[2]
+
+
+@dataclass(frozen=True)
+class Why:
+    """Which backend runs a call, and what stands against each of the others.
+
+    Args:
+        backend: the one that runs.
+        reasons: for each backend None if it could run the call, else why it cannot.
+    """
+
+    backend: str
+    reasons: dict[str, str | None]
+
+    def __str__(self) -> str:
+        others = {name: reason for name, reason in self.reasons.items() if name != self.backend}
+        lines = [f"{self.backend} runs this call"]
+        lines += [
+            f"  {name}: {reason or 'could, but comes later'}" for name, reason in others.items()
+        ]
+        return "\n".join(lines)
+
+
+def checked(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor | None,
+    *,
+    score: Score = scaled_dot,
+    select: Select = softmax,
+    rule: Rule | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+    where: str = "attend",
+) -> Call:
+    """The call, with shapes, kinds and values checked, and rule and bias told the sizes."""
+    v = k if v is None else v
+    tensors(q, k, v, where=where)
+    q, k, v = autocast(q, k, v)
+    if isinstance(score, known):
+        score.fits(q, k)
+    elif not callable(score):
+        raise _not_callable(where, "score", "a callable (q, k)", score)
+    if isinstance(select, Gaussian):
+        select.fits(q)
+    elif not callable(select):
+        raise _not_callable(where, "select", "a callable on scores", select)
+    sizes = (*q.shape[:3], k.shape[2])
+    if rule is not None:
+        if not callable(rule) and not isinstance(rule, Tensor):
+            raise _not_callable(where, "rule", "a callable (b, h, q, k) or a bool tensor", rule)
+        rule = rules.placed(rule, *sizes)
+    if bias is not None:
+        if not callable(bias) and not isinstance(bias, Tensor):
+            raise _not_callable(where, "bias", "a callable (b, h, q, k) or a float tensor", bias)
+        bias = biases.placed(bias, *sizes)
+    return Call(q, k, v, score, select, rule, bias)
+
+
+def dropping(call: Call, dropout: float) -> Call:
+    """The call with a share of its weights dropped."""
+    if not 0 <= dropout < 1:
+        raise ValueError(f"attend: expected dropout from 0 up to but not 1, got {dropout!r}")
+    return replace(call, dropout=dropout) if dropout else call
+
+
+def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether q, k and v plainly go together, at a glance; if not, `checked` says why."""
+    if not (q.dim() == k.dim() == v.dim() == 4 and q.dtype == k.dtype == v.dtype):
+        return False
+    B, H, Q, D = q.shape
+    b, h, K, d = k.shape
+    same = b == B and d == D and v.shape[:3] == (b, h, K) and q.device == k.device == v.device
+    there = Q and K and B and h and H % h == 0 and q.is_floating_point()
+    return bool(same and there) and not torch.is_autocast_enabled(q.device.type)
+
+
+def tensors(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
+    """Refuse q, k and v that do not go together; the width of k is the score's business."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        check.floats(where, name, x)
+    check.shape(where, "q", q, B=None, H=None, Q=None, D=None)
+    B, H, _, D = q.shape
+    heads = k.shape[1] if k.dim() == 4 and k.shape[1] and H % k.shape[1] == 0 else H
+    check.shape(where, "k", k, B=B, H=heads, K=None, D=k.shape[3] if k.dim() == 4 else D)
+    check.shape(where, "v", v, B=B, H=heads, K=k.shape[2], Dv=None)
+    for name, x in (("k", k), ("v", v)):
+        if x.dtype != q.dtype and not torch.is_autocast_enabled(q.device.type):
+            raise ValueError(
+                f"{where}: expected {name} of the dtype of q, {_name(q)}, got {_name(x)}"
+            )
+        if x.device != q.device:
+            raise ValueError(f"{where}: expected {name} on {q.device} like q, got {x.device}")
+
+
+def autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """q, k and v in the dtype that autocast asks for, where it is on; float64 is left alone."""
+    if not torch.is_autocast_enabled(q.device.type) or torch.float64 in (q.dtype, k.dtype):
+        return q, k, v
+    to = torch.get_autocast_dtype(q.device.type)
+    return q.to(to), k.to(to), v.to(to)
+
+
+def spread(x: Tensor, heads: int) -> Tensor:
+    """Keys or values with a head for each query head; queries of a group share one."""
+    shared = x.shape[1]
+    if shared == heads:
+        return x
+    B, _, K, E = x.shape
+    return x[:, :, None].expand(B, shared, heads // shared, K, E).reshape(B, heads, K, E)
+
+
+def _not_callable(where: str, name: str, form: str, given: object) -> ValueError:
+    return ValueError(f"{where}: expected {name} as {form}, got {check.kind(given)}")
+
+
+def _name(x: Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")

@@ -1,0 +1,132 @@
+"""Attention that stays near: a window costs what the window costs.
+
+Both functions here rewrite a call whose rule lets each query see only keys close to some place into
+a call over small dense pieces, and say how to put the pieces back together. Memory grows linearly
+with the length.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.functional import biases, rules
+from regard.functional.call import Call, spread
+from regard.functional.rules import Around, Both, Given, Rule
+from regard.functional.scores import Dot, folds
+from regard.functional.selects import Gaussian
+
+Join = Callable[[Tensor], Tensor]
+
+
+def folded(call: Call) -> Call:
+    """The same call with a plain dot product where the score folds, and a key head a query head."""
+    H = call.q.shape[1]
+    q, k, score = call.q, call.k, call.score
+    if isinstance(score, folds):
+        q, k, scale = score.fold(q, k)
+        score = Dot(scale)
+    return replace(call, q=q, k=spread(k, H), v=spread(call.v, H), score=score)
+
+
+def banded(call: Call, *, block: int) -> tuple[Call, Join]:
+    """A rule with a finite band, as blocks of queries over the stretch of keys they may see.
+
+    The pieces are (B · n, H, block, ·) over (B · n, H, back + block + ahead, ·) for n blocks.
+    """
+    call = folded(call)
+    B, H, Q, K = call.sizes
+    back, ahead = (int(reach) for reach in rules.band(call.rule))
+    n, stretch = -(-Q // block), back + block + ahead
+    first = K - Q - back  # the position of the first key that block 0 may see
+    q = _stretches(F.pad(call.q, (0, 0, 0, n * block - Q)), block, block)
+    k, v = (
+        _stretches(_cut(x, first, (n - 1) * block + stretch), stretch, block)
+        for x in (call.k, call.v)
+    )
+    starts = torch.arange(n, device=q.device)[:, None, None] * block  # (n, 1, 1)
+    at_q = K - Q + starts + torch.arange(block, device=q.device)[:, None]  # (n, block, 1)
+    at_k = first + starts + torch.arange(stretch, device=q.device)  # (n, 1, stretch)
+    inside = (at_k >= 0) & (at_k < K)
+    b = torch.arange(B, device=q.device)[:, None, None, None, None]
+    h = torch.arange(H, device=q.device)[:, None, None, None]
+    places = (b, h, at_q.clamp_max(K - 1), at_k.clamp(0, K - 1))
+    assert call.rule is not None
+    seen = Given(_pieces(call.rule(*places) & inside, B))
+    bias = None if call.bias is None else biases.Given(_pieces(call.bias(*places), B))
+
+    def join(out: Tensor) -> Tensor:
+        whole = out.view(B, n, H, block, -1).transpose(1, 2)
+        return whole.reshape(B, H, n * block, -1)[:, :, :Q]
+
+    return Call(q, k, v, call.score, call.select, seen, bias, call.dropout), join
+
+
+def gathered(call: Call, around: Around) -> tuple[Call, Join]:
+    """A rule with a centre for each query, as single queries over the keys gathered around it.
+
+    The pieces are (B · Q, H, 1, ·) over (B · Q, H, 2 · reach + 1, ·).
+    """
+    call = folded(call)
+    B, H, Q, K = call.sizes
+    first = torch.ceil(around.centre - around.reach).long()  # (B, H, Q)
+    stretch = min(math.floor(2 * around.reach) + 1, K)
+    # a window that hangs over either end is moved inside: the rule still hides what is out of reach
+    first = first.clamp(0, K - stretch)
+    index = first[..., None] + torch.arange(stretch, device=first.device)  # (B, H, Q, stretch)
+    b, h, q, _ = rules.places(B, H, Q, K, device=first.device)
+    assert call.rule is not None
+    seen = Given(_single(call.rule(b, h, q, index).expand(B, H, Q, stretch)))
+    bias = None
+    if call.bias is not None:
+        bias = biases.Given(_single(call.bias(b, h, q, index).expand(B, H, Q, stretch)))
+    select = call.select
+    if isinstance(select, Gaussian):
+        select = Gaussian(_single(select.centre - first)[..., 0], select.width)
+
+    def take(x: Tensor) -> Tensor:
+        rows = index.flatten(2)[..., None].expand(-1, -1, -1, x.shape[-1])
+        picked = x.gather(2, rows).view(B, H, Q, stretch, -1)
+        return picked.transpose(1, 2).reshape(B * Q, H, stretch, -1)
+
+    def join(out: Tensor) -> Tensor:
+        return out.view(B, Q, H, -1).transpose(1, 2)
+
+    k, v = take(call.k), take(call.v)
+    return Call(_single(call.q), k, v, call.score, select, seen, bias, call.dropout), join
+
+
+def centred(rule: Rule | None) -> Around | None:
+    """The part of a rule that keeps every query near a centre, if it has one."""
+    if isinstance(rule, Both):
+        return next((found for found in map(centred, rule.rules) if found is not None), None)
+    return rule if isinstance(rule, Around) else None
+
+
+def _cut(x: Tensor, first: int, length: int) -> Tensor:
+    """`length` keys from position `first` on; zeros stand for those that do not exist."""
+    last = first + length
+    return F.pad(x[:, :, max(first, 0) : last], (0, 0, max(-first, 0), max(last - x.shape[2], 0)))
+
+
+def _stretches(x: Tensor, length: int, step: int) -> Tensor:
+    """Overlapping stretches of the keys, one a block: (B, H, K, D) -> (B · n, H, length, D)."""
+    B, H, _, D = x.shape
+    views = x.unfold(2, length, step)  # (B, H, n, D, length)
+    return views.permute(0, 2, 1, 4, 3).reshape(B * views.shape[2], H, length, D)
+
+
+def _pieces(x: Tensor, B: int) -> Tensor:
+    """A mask or bias over (B, H, n, block, stretch) for the pieces: (B · n, H, block, stretch)."""
+    x = x[(None,) * (5 - x.dim())]
+    _, H, n, block, stretch = x.shape
+    return x.transpose(1, 2).expand(B, n, H, block, stretch).reshape(B * n, H, block, stretch)
+
+
+def _single(x: Tensor) -> Tensor:
+    """Each query a batch row of its own: (B, H, Q, ·) -> (B · Q, H, 1, ·)."""
+    x = x[..., None] if x.dim() == 3 else x
+    return x.transpose(1, 2).reshape(x.shape[0] * x.shape[2], x.shape[1], 1, x.shape[3])

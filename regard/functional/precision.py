@@ -1,0 +1,9 @@
+"""Half precision is for storing; sums and softmax run in float32 or better."""
+
+import torch
+from torch import Tensor
+
+
+def wide(x: Tensor) -> Tensor:
+    """`x` in float32 if it is stored in half precision, else `x` itself."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

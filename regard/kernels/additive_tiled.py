@@ -1,0 +1,359 @@
+"""Additive attention, tile by tile: no (Q, K, D) tensor, forward or backward.
+
+The twin is `regard.functional.scores.Additive` with `selects.softmax`. Plain PyTorch, so it runs on
+every device and needs no compiler. It wants as many heads in k and v as in q, knows no dropout and
+has no second derivative. The derivation, and what was tried: `docs/kernels.md`.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# A tile is the working set. 2 MiB on a CPU: two cores share it, and it stays in their L2 while pass
+# after pass goes over it. Elsewhere it is large enough that launching kernels costs little.
+TILE_BYTES = {"cpu": 2**21}
+TILE_BYTES_ELSEWHERE = 2**25
+# Rows of a tile whose keys do not fit as a whole: the gradient of a key is added to once in 16 rows.
+ROWS = 16
+
+Block = tuple[slice, slice, slice]  # batch, heads, queries
+
+
+class _Problem:
+    """One call, cut into blocks of (batch, heads, queries), and these into tiles.
+
+    A block holds scores (n, q, K) of n pairs of a batch row and a head; the part of softmax that is
+    small work is done for a block at once. A tile holds the hidden layer (n, q, k, D) of a part.
+    """
+
+    def __init__(
+        self, q: Tensor, k: Tensor, vector: Tensor, mask: Tensor | None, bias: Tensor | None
+    ) -> None:
+        (self.B, self.H, self.Q, D), self.K = q.shape, k.shape[2]
+        self.dtype = torch.promote_types(q.dtype, torch.float32)
+        self.q, self.k = self.ready(q), self.ready(k)
+        self.vector = vector.to(self.dtype)[..., None].expand(self.B, self.H, D, 1)
+        self.mask, self.bias = (
+            None if x is None else x.expand(self.B, self.H, self.Q, self.K) for x in (mask, bias)
+        )
+        elements = TILE_BYTES.get(q.device.type, TILE_BYTES_ELSEWHERE) // self.q.itemsize
+        *self.block, self.rows, self.keys = self._steps(elements, max(1, elements // max(1, D)))
+        self.room = self.q.new_empty(self.block[0] * self.block[1] * self.rows * self.keys * D)
+
+    def _steps(self, elements: int, pairs: int) -> tuple[int, int, int, int, int]:
+        """Batch, heads and queries of a block; queries and keys of a tile of `pairs` of them."""
+        Q, K = max(1, self.Q), max(1, self.K)
+        if pairs < Q * K:
+            keys = K if pairs >= K else max(1, pairs // min(Q, ROWS))
+            rows = pairs // keys
+            # A quarter of a tile for scores: enough to make the work between tiles small.
+            return 1, 1, max(rows, min(Q, elements // 4 // K)), rows, keys
+        heads = max(1, min(self.H, pairs // (Q * K)))
+        return max(1, min(self.B, pairs // (heads * Q * K))), heads, Q, Q, K
+
+    def ready(self, x: Tensor) -> Tensor:
+        return x.to(self.dtype).contiguous()
+
+    def blocks(self) -> Iterator[Block]:
+        """Slices that cover all queries; none if there is nothing to see."""
+        sizes = zip((self.B, self.H, self.Q if self.K else 0), self.block, strict=True)
+        return product(*(_cut(0, size, step) for size, step in sizes))
+
+    def runs(self, block: Block) -> list[list[slice]]:
+        """The runs of keys that each tile of rows of a block has to visit."""
+        Q = min(block[2].stop, self.Q) - block[2].start
+        # Keys before the first and after the last that any row sees are left out: a window costs
+        # what the window costs. Only where reading the mask is no synchronisation.
+        if self.mask is None or self.mask.device.type != "cpu":
+            return [_cut(0, self.K, self.keys)] * -(-Q // self.rows)
+        seen = self.mask[block].flatten(0, 1).any(0)  # (q, K)
+        keys = torch.arange(self.K, dtype=torch.int32)
+        first = torch.where(seen, keys, self.K).amin(-1).tolist()
+        last = torch.where(seen, keys + 1, 0).amax(-1).tolist()
+        cuts = _cut(0, Q, self.rows)
+        return [_cut(min(first[cut]), max(last[cut]), self.keys) for cut in cuts]
+
+    def offset(self, block: Block) -> Tensor | None:
+        """What mask and bias add to the scores of a block, (n, q, K)."""
+        if self.mask is None:
+            return None if self.bias is None else self.bias[block].flatten(0, 1).to(self.dtype)
+        shown = self.q.new_zeros(()) if self.bias is None else self.bias[block].to(self.dtype)
+        return torch.where(self.mask[block], shown, -torch.inf).flatten(0, 1)
+
+    def tanh(self, q: Tensor, k: Tensor) -> Tensor:
+        """The hidden layer (n, q, k, D) of a tile; it lives in `room`, until the next one."""
+        shape = (*q.shape[:2], *k.shape[1:])
+        hidden = self.room[: prod(shape)].view(shape)
+        return torch.add(q[:, :, None], k[:, None], out=hidden).tanh_()
+
+
+def _cut(first: int, last: int, step: int) -> list[slice]:
+    return [slice(i, min(i + step, last)) for i in range(first, last, step)]
+
+
+def _project(hidden: Tensor, vector: Tensor) -> Tensor:
+    """Scores (n, q, k) of a tile."""
+    n, _, _, D = hidden.shape
+    return torch.bmm(hidden.view(n, -1, D), vector).view(hidden.shape[:3])
+
+
+@torch.library.custom_op("regard::additive_forward", mutates_args=())
+def _forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    index: Tensor,
+    vector: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What is read from v (B, H, Q, Dv), log softmax at index (B, H, Q, N), log-sum-exp.
+
+    Attention has N = 0 and pointing Dv = 0: one core for both.
+    """
+    call = _Problem(q, k, vector, mask, bias)
+    values, least = call.ready(v), torch.finfo(call.dtype).min
+    out = values.new_zeros(*q.shape[:3], v.shape[3])
+    chosen = values.new_full((*q.shape[:3], index.shape[3]), -torch.inf)
+    normaliser = values.new_full((*q.shape[:3], 1), least)
+    for block in call.blocks():
+        scores = _scores(call, block).view(*call.q[block].shape[:3], call.K)
+        # A blind row has the peak -inf: anything finite instead makes its weights exp(-inf) = 0.
+        peak = scores.amax(-1, keepdim=True).clamp_(min=least)
+        weights = scores.sub_(peak).exp()
+        # The peak itself weighs 1, so the total is at least 1 unless the row is blind.
+        total = weights.sum(-1, keepdim=True).clamp_(min=1)
+        out[block] = (weights @ values[block[:2]]).div_(total)
+        chosen[block] = scores.gather(-1, index[block]) - total.log_()
+        normaliser[block] = total.add_(peak)
+    return out.to(q.dtype), chosen.to(q.dtype), normaliser
+
+
+def _scores(call: _Problem, block: Block) -> Tensor:
+    """Scores (n, q, K) of a block, -inf where not seen."""
+    q, k, vector = (
+        x.flatten(0, 1) for x in (call.q[block], call.k[block[:2]], call.vector[block[:2]])
+    )
+    scores = q.new_full((*q.shape[:2], call.K), -torch.inf)
+    tiles = zip(q.split(call.rows, 1), scores.split(call.rows, 1), call.runs(block), strict=True)
+    for q_rows, score_rows, runs in tiles:
+        for run in runs:
+            score_rows[:, :, run] = _project(call.tanh(q_rows, k[:, run]), vector)
+    offset = call.offset(block)
+    return scores if offset is None else scores.add_(offset)
+
+
+@_forward.register_fake
+def _(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    index: Tensor,
+    vector: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    rows = q.shape[:3]
+    dtype = torch.promote_types(q.dtype, torch.float32)
+    return (
+        q.new_empty(*rows, v.shape[3]),
+        q.new_empty(*rows, index.shape[3]),
+        q.new_empty(*rows, 1, dtype=dtype),
+    )
+
+
+@torch.library.custom_op("regard::additive_backward", mutates_args=())
+def _backward(
+    grad_out: Tensor,
+    grad_chosen: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    index: Tensor,
+    vector: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    out: Tensor,
+    chosen: Tensor,
+    normaliser: Tensor,
+    bias_wanted: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of q, k, v, vector and bias (empty if not wanted)."""
+    call = _Problem(q, k, vector, mask, bias)
+    values = call.ready(v)
+    # A blind row passes nothing on, nor does a choice that may not be seen: it stays at -inf.
+    blind = normaliser == torch.finfo(call.dtype).min
+    d_out = call.ready(grad_out).masked_fill(blind, 0)  # (B, H, Q, Dv)
+    d_chosen = call.ready(grad_chosen).masked_fill(chosen == -torch.inf, 0)  # (B, H, Q, N)
+    mean = (d_out * out).sum(-1, keepdim=True)  # sum over keys of weight * d_weight
+    dq, dk, dv = (torch.zeros_like(x) for x in (call.q, call.k, values))
+    d_vector = values.new_zeros(call.B, call.H, 1, q.shape[3])
+    d_bias = values.new_zeros(bias.shape if bias is not None and bias_wanted else 0)
+    for block in call.blocks():
+        heads = block[:2]
+        rows = (normaliser[block], mean[block], d_chosen[block], index[block])
+        weights, d_scores = _tiles_backward(
+            call,
+            block,
+            d_out[block] @ values[heads].mT,
+            [x.flatten(0, 1) for x in rows],
+            [x.flatten(0, 1) for x in (dq[block], dk[heads], d_vector[heads])],
+        )
+        dv[heads] += weights.mT @ d_out[block]
+        if d_bias.numel():
+            _fold(d_scores, d_bias, block)
+    dq *= call.vector.mT
+    dk *= call.vector.mT
+    return (
+        dq.to(q.dtype),
+        dk.to(k.dtype),
+        dv.to(v.dtype),
+        d_vector.sum((0, 2)).to(vector.dtype),
+        d_bias.to(q.dtype if bias is None else bias.dtype),
+    )
+
+
+def _tiles_backward(
+    call: _Problem, block: Block, d_weights: Tensor, rows: list[Tensor], grads: list[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Weights and gradient of the scores of a block; adds to `grads` of q, k and vector."""
+    q, k, vector = (
+        x.flatten(0, 1) for x in (call.q[block], call.k[block[:2]], call.vector[block[:2]])
+    )
+    dq, dk, d_vector = grads
+    weights, d_scores = torch.zeros_like(d_weights), torch.zeros_like(d_weights)
+    offset = call.offset(block)
+    shape = (*q.shape[:2], call.K)
+    split = [
+        x.split(call.rows, 1)
+        for x in (q, dq, d_weights.view(shape), weights.view(shape), d_scores.view(shape), *rows)
+    ]
+    for i, runs in enumerate(call.runs(block)):
+        q_, dq_, dw_, w_, ds_, normaliser, mean, d_chosen, index = (x[i] for x in split)
+        for run in runs:
+            hidden = call.tanh(q_, k[:, run])
+            scores = _project(hidden, vector)
+            if offset is not None:
+                scores += offset[:, i * call.rows : (i + 1) * call.rows, run]
+            if len(runs) == 1:
+                # All keys of these rows are here: as plain softmax does it, exact for a lone key.
+                w = torch.softmax(scores.clamp_(min=torch.finfo(call.dtype).min), -1)
+                ds = torch._softmax_backward_data(dw_[:, :, run], w, -1, call.dtype)
+            else:
+                w = scores.sub_(normaliser).exp_()
+                ds = (dw_[:, :, run] - mean).mul_(w)
+            if index.numel():
+                ds -= w * d_chosen.sum(-1, keepdim=True)
+                _scatter(ds, index - run.start, d_chosen)
+            w_[:, :, run], ds_[:, :, run] = w, ds
+            _through_tanh(ds, hidden, dq_, dk[:, run], d_vector)
+    return weights, d_scores
+
+
+def _through_tanh(d: Tensor, hidden: Tensor, dq: Tensor, dk: Tensor, d_vector: Tensor) -> None:
+    """Add what the gradient of the scores (n, q, k) gives q, k and vector; spends `hidden`.
+
+    The factor `vector` of dq and dk is the same for all tiles and is left for the end.
+    """
+    n, q, k, D = hidden.shape
+    d_vector.baddbmm_(d.view(n, 1, -1), hidden.view(n, -1, D))
+    torch.ops.aten.tanh_backward.grad_input(d[..., None], hidden, grad_input=hidden)
+    dq += hidden.sum(2)
+    # A product with ones sums over the rows at twice the speed of sum.
+    dk.view(n, 1, -1).baddbmm_(d.new_ones(n, 1, q), hidden.view(n, q, -1))
+
+
+def _scatter(d: Tensor, index: Tensor, source: Tensor) -> None:
+    """Add `source` (n, q, N) to `d` (n, q, k) at `index`, as far as that lies in this run."""
+    inside = (index >= 0) & (index < d.shape[2])
+    d.scatter_add_(-1, index.clamp(0, d.shape[2] - 1), source * inside)
+
+
+def _fold(d: Tensor, total: Tensor, block: Block) -> None:
+    """Add `d` (b, h, q, K) to the gradient of a bias, summed over the axes the bias spreads along."""
+    total = total.view((1,) * (4 - total.ndim) + total.shape)
+    once = [axis for axis in range(4) if total.shape[axis] == 1]
+    at = tuple(slice(None) if axis in once else cut for axis, cut in enumerate(block))
+    total[at] += d.sum(once, keepdim=True) if once else d
+
+
+@_backward.register_fake
+def _(
+    grad_out: Tensor,
+    grad_chosen: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    index: Tensor,
+    vector: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    out: Tensor,
+    chosen: Tensor,
+    normaliser: Tensor,
+    bias_wanted: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    dbias = q.new_empty(0) if bias is None or not bias_wanted else bias.new_empty(bias.shape)
+    return *(x.new_empty(x.shape) for x in (q, k, v, vector)), dbias
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.save_for_backward(*inputs, *output)
+    ctx.set_materialize_grads(True)
+
+
+def _differentiate(
+    ctx: Any, grad_out: Tensor, grad_chosen: Tensor, _: Tensor
+) -> tuple[Tensor | None, ...]:
+    wanted = ctx.needs_input_grad[6]
+    dq, dk, dv, dvector, dbias = _backward(grad_out, grad_chosen, *ctx.saved_tensors, wanted)
+    return dq, dk, dv, None, dvector, None, dbias if wanted else None
+
+
+_forward.register_autograd(_differentiate, setup_context=_remember)
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    vector: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Bahdanau et al. 2015, A.1.2: read v by softmax of `vector · tanh(q + k)`.
+
+    Args:
+        q: projected queries (B, H, Q, D).
+        k: projected keys (B, H, K, D).
+        v: values (B, H, K, Dv).
+        vector: (H, D).
+        mask: bool, spreads to (B, H, Q, K); True may be seen. A row that sees nothing reads zeros.
+        bias: float, spreads to (B, H, Q, K), added to the scores.
+    """
+    index = torch.empty((*q.shape[:3], 0), dtype=torch.int64, device=q.device)
+    out: Tensor = _forward(q, k, v, index, vector, mask, bias)[0]
+    return out
+
+
+def log_probability(
+    q: Tensor,
+    k: Tensor,
+    index: Tensor,
+    *,
+    vector: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Log softmax of `vector · tanh(q + k)` at the key `index` (B, H, Q) of each query.
+
+    It is -inf, with no gradient, where that key may not be seen. Other arguments as in `attention`.
+    """
+    v = k.new_empty(*k.shape[:3], 0)
+    chosen: Tensor = _forward(q, k, v, index[..., None], vector, mask, bias)[1]
+    return chosen[..., 0]

@@ -1,0 +1,175 @@
+"""Additive scores and windows in memory linear in the length, on any device, with gradients.
+
+The twin of `functional.attention`. Three roads: a rule that keeps every query near its own position
+runs as blocks, one that keeps it near a centre of its own as gathered keys (both in
+`functional.local`), and an additive score runs tile by tile (`kernels.additive_tiled`), so that no
+(Q, K, D) tensor is ever formed.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from regard.functional import attention as plain
+from regard.functional import biases, local, rules, selects
+from regard.functional.call import Call
+from regard.functional.rules import Causal, Given, Window
+from regard.functional.scores import Additive, Dot, folds
+from regard.functional.selects import Gaussian, softmax
+from regard.kernels import additive_tiled, sdpa
+
+# How many (q, k) pairs of a mask, a bias or a score are spelled out at a time.
+PAIRS = 1 << 22
+# How many queries share a stretch of keys, at least; wide windows take half their width.
+BLOCK = 128
+
+
+def why_not(call: Call) -> str | None:
+    """The reason this cannot run the call, or None if it can."""
+    if _banded(call) or _centred(call):
+        return None
+    if not isinstance(call.score, Additive):
+        return "only additive scores, windows and centres gain from chunks"
+    if call.select is not softmax:
+        return "an additive score is tiled under the softmax alone"
+    if call.dropout:
+        return "an additive score is tiled without dropout"
+    return None
+
+
+def pays(call: Call) -> bool:
+    """Whether this is worth more than one fused call over everything."""
+    K = call.k.shape[2]
+    around = local.centred(call.rule)
+    if around is not None:
+        return 2 * around.reach + 1 < K
+    width = sum(rules.band(call.rule))
+    return isinstance(call.score, Additive) or 2 * (width + BLOCK) < K
+
+
+def attention(call: Call) -> Tensor:
+    """What each query reads (B, H, Q, Dv)."""
+    if _centred(call):
+        around = local.centred(call.rule)
+        assert around is not None
+        pieces, join = local.gathered(call, around)
+        return join(_dense(pieces))
+    if _banded(call):
+        width = sum(rules.band(call.rule))
+        pieces, join = local.banded(call, block=max(BLOCK, int(width) // 2))
+        return join(_open(pieces) if _all_seen(call) else _dense(pieces))
+    outs = [_tiled(part) for _, part in _query_chunks(call)]
+    return outs[0] if len(outs) == 1 else torch.cat(outs, 2)
+
+
+def log_probability(call: Call, index: Tensor) -> Tensor:
+    """The log of the softmax at one key a query (B, H, Q), a few queries at a time."""
+    tiled = isinstance(call.score, Additive)
+    if not tiled and not isinstance(call.score, folds):
+        return _one_log_probability(call, index)
+    chunks = list(_query_chunks(call, scores=not tiled))
+    if len(chunks) == 1:
+        return _one_log_probability(chunks[0][1], index)
+    outs = [
+        checkpoint(_one_log_probability, part, index[:, :, rows], use_reentrant=False)
+        for rows, part in chunks
+    ]
+    return torch.cat(outs, 2)
+
+
+def _banded(call: Call) -> bool:
+    near = math.isfinite(sum(rules.band(call.rule)))
+    return near and selects.local(call.select) and isinstance(call.score, (*folds, Additive))
+
+
+def _centred(call: Call) -> bool:
+    near = local.centred(call.rule) is not None
+    simple = selects.local(call.select) or isinstance(call.select, Gaussian)
+    return near and simple and isinstance(call.score, (*folds, Additive))
+
+
+def _all_seen(call: Call) -> bool:
+    """Whether no query is blind and no key near enough is hidden: then nothing needs guarding."""
+    _, _, Q, K = call.sizes
+    bare = all(isinstance(part, Window | Causal) for part in rules.parts(call.rule))
+    return bare and Q <= K and call.bias is None and isinstance(call.score, folds)
+
+
+def _open(pieces: Call) -> Tensor:
+    """Dense pieces in which every query sees a key and every key is seen or zero."""
+    if pieces.select is not softmax:
+        return _dense(pieces)
+    assert isinstance(pieces.score, Dot) and isinstance(pieces.rule, Given)
+    return F.scaled_dot_product_attention(
+        pieces.q, pieces.k, pieces.v, pieces.rule.mask, pieces.dropout, scale=pieces.score.scale
+    )
+
+
+def _dense(pieces: Call) -> Tensor:
+    if sdpa.why_not(pieces) is None:
+        return sdpa.attention(pieces)
+    if isinstance(pieces.score, Additive) and pieces.select is softmax and not pieces.dropout:
+        return _tiled(pieces)
+    return plain.attention(
+        pieces.q,
+        pieces.k,
+        pieces.v,
+        score=pieces.score,
+        select=pieces.select,
+        rule=pieces.rule,
+        bias=pieces.bias,
+        dropout=pieces.dropout,
+    )
+
+
+def _tiled(part: Call) -> Tensor:
+    assert isinstance(part.score, Additive)
+    seen = plain.visible(part.q, part.k, part.rule)
+    bias = None if part.bias is None else plain.addend(part.q, part.k, part.bias)
+    return additive_tiled.attention(
+        part.q,
+        plain.without_hidden(part.k, seen),
+        plain.without_hidden(part.v, seen),
+        vector=part.score.vector,
+        mask=seen,
+        bias=bias,
+    )
+
+
+def _one_log_probability(part: Call, index: Tensor) -> Tensor:
+    if not isinstance(part.score, Additive):
+        return plain.log_probability(
+            part.q, part.k, index, score=part.score, rule=part.rule, bias=part.bias
+        ).to(part.q.dtype)
+    seen = plain.visible(part.q, part.k, part.rule)
+    bias = None if part.bias is None else plain.addend(part.q, part.k, part.bias)
+    k = plain.without_hidden(part.k, seen)
+    return additive_tiled.log_probability(
+        part.q, k, index, vector=part.score.vector, mask=seen, bias=bias
+    )
+
+
+def _query_chunks(call: Call, *, scores: bool = False) -> Iterator[tuple[slice, Call]]:
+    """The call for a few queries at a time, so that what is (Q, K) in it stays small.
+
+    Rules and biases are always spelled out; with `scores`, so is a score for each row and head.
+    """
+    B, H, Q, K = call.sizes
+    call = local.folded(call)
+    pairs = K * (B * H if scores else 1)
+    rows = max(1, PAIRS // max(pairs, 1))
+    whole = not scores and call.rule is None and call.bias is None
+    if whole or rows >= Q:
+        yield slice(0, Q), call
+        return
+    b, h, at, k = rules.places(B, H, Q, K, device=call.q.device)
+    for start, q in zip(range(0, Q, rows), call.q.split(rows, 2), strict=True):
+        places = (b, h, at[start : start + rows], k)
+        seen = None if call.rule is None else Given(call.rule(*places))
+        bias = None if call.bias is None else biases.Given(call.bias(*places))
+        yield slice(start, start + rows), replace(call, q=q, rule=seen, bias=bias)

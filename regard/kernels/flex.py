@@ -1,0 +1,148 @@
+"""Dot-product attention under rules that stay functions: the twin of `functional.attention`.
+
+PyTorch's FlexAttention compiles the rule into its kernel and skips blocks of keys that no query of
+a block may see. It needs a GPU to be fast and to have gradients; on a CPU it runs forward, unfused.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+
+from regard.functional.call import Call, spread
+from regard.functional.rules import Causal, Rule, Window, parts, places
+from regard.functional.scores import folds
+from regard.functional.selects import softmax
+
+# Block masks made lately, and which keys are seen at all: a training step asks for them again.
+KEPT = 32
+_kept: OrderedDict[Any, tuple[BlockMask, Tensor | None]] = OrderedDict()
+
+
+def why_not(call: Call) -> str | None:
+    """The reason this cannot run the call, or None if it can."""
+    q, k, v = call.q, call.k, call.v
+    if call.select is not softmax:
+        return "only the softmax is fused"
+    if not isinstance(call.score, folds):
+        return "only dot, scaled_dot, Cosine, General and Location fold into a dot product"
+    if call.dropout:
+        return "flex attention has no dropout"
+    if q.dtype == torch.float64:
+        return "flex attention has no float64"
+    if (
+        q.device.type == "cpu"
+        and torch.is_grad_enabled()
+        and any(x is not None and x.requires_grad for x in (q, k, v))
+    ):
+        return "flex attention has no backward on a CPU"
+    if q.device.type not in ("cpu", "cuda"):
+        return f"flex attention does not run on {q.device.type}"
+    return None
+
+
+def attention(call: Call) -> Tensor:
+    """What each query reads (B, H, Q, Dv)."""
+    assert isinstance(call.score, folds)
+    q, k, scale = call.score.fold(call.q, call.k)
+    v = call.v
+    if k.shape[1] != v.shape[1]:
+        k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
+    mask = None
+    if call.rule is not None:
+        mask, reached = _block_mask(call)
+        if reached is not None:
+            if reached.shape[1] > 1:
+                k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
+            k, v = k.where(reached[..., None], 0), v.where(reached[..., None], 0)
+    fused = q.device.type == "cuda" and not torch.compiler.is_compiling()
+    run: Any = _compiled() if fused else flex_attention
+    return run(q, k, v, _score_mod(call), mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+
+
+@cache
+def _compiled() -> Any:
+    return torch.compile(flex_attention)
+
+
+def _score_mod(call: Call) -> Callable[..., Tensor] | None:
+    if call.bias is None:
+        return None
+    offset, bias = call.k.shape[2] - call.q.shape[2], call.bias
+
+    def biased(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return score + bias(b, h, q + offset, k)
+
+    return biased
+
+
+def _block_mask(call: Call) -> tuple[BlockMask, Tensor | None]:
+    """The rule as blocks, and which keys anyone sees (B, H, K), None if all; kept by rule."""
+    assert call.rule is not None
+    sizes, device = call.sizes, call.q.device
+    if torch.compiler.is_compiling():
+        return _made(call.rule, sizes, device)
+    key = (_identity(call.rule), sizes, device)
+    if key not in _kept:
+        _kept[key] = _made(call.rule, sizes, device)
+        if len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    _kept.move_to_end(key)
+    return _kept[key]
+
+
+def _made(
+    rule: Rule, sizes: tuple[int, int, int, int], device: torch.device
+) -> tuple[BlockMask, Tensor | None]:
+    B, H, Q, K = sizes
+
+    def mod(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return rule(b, h, q + (K - Q), k)
+
+    bare = all(isinstance(part, Window | Causal) for part in parts(rule))
+    one = bare and Q == K  # the same for every batch row and head, and every key is seen by itself
+    mask = create_block_mask(
+        mod, None if bare else B, None if bare else H, Q, K, device=str(device)
+    )
+    return mask, None if one else _reached(rule, sizes, device)
+
+
+def _reached(
+    rule: Rule, sizes: tuple[int, int, int, int], device: torch.device, rows: int = 256
+) -> Tensor:
+    """Which keys at least one query sees (B, H, K), a few queries at a time."""
+    b, h, q, k = places(*sizes, device=device)
+    some = [rule(b, h, part, k).any(2) for part in q.split(rows)]
+    return torch.stack(some).any(0)
+
+
+def _identity(rule: Any) -> Any:
+    """What makes two rules the same: equal numbers, and the very same tensors, unchanged since."""
+    if isinstance(rule, Tensor):
+        return _Same(rule)
+    if isinstance(rule, tuple):
+        return tuple(map(_identity, rule))
+    if is_dataclass(rule):
+        return (type(rule), *(_identity(getattr(rule, f.name)) for f in fields(rule)))
+    return rule
+
+
+class _Same:
+    """A tensor as a dictionary key: equal to itself as long as nobody writes into it."""
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+        self.version = 0 if tensor.is_inference() else tensor._version
+
+    def __hash__(self) -> int:
+        return hash((id(self.tensor), self.version))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and (
+            self.tensor is other.tensor and self.version == other.version
+        )

@@ -1,0 +1,96 @@
+"""Dot-product attention in one fused call of PyTorch: the twin of `functional.attention`.
+
+Takes every score that folds into a dot product (dot, scaled dot, cosine, general, location) with
+the softmax. A rule other than `causal`, and any bias, is spelled out as a (Q, K) mask.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.attention.bias import causal_lower_right
+
+from regard.functional import attention as plain
+from regard.functional.call import Call, spread
+from regard.functional.precision import wide
+from regard.functional.rules import Causal
+from regard.functional.scores import folds
+from regard.functional.selects import HIDDEN, softmax
+
+
+def why_not(call: Call) -> str | None:
+    """The reason this cannot run the call, or None if it can."""
+    if call.select is not softmax:
+        return "only the softmax is fused"
+    if not isinstance(call.score, folds):
+        return "only dot, scaled_dot, Cosine, General and Location fold into a dot product"
+    return None
+
+
+def attention(call: Call) -> Tensor:
+    """What each query reads (B, H, Q, Dv)."""
+    assert isinstance(call.score, folds)
+    q, k, scale = call.score.fold(call.q, call.k)
+    v = call.v
+    if k.shape[1] != v.shape[1]:
+        k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
+    if call.bias is None and (call.rule is None or isinstance(call.rule, Causal)):
+        return fused(q, k, v, scale=scale, causal=call.rule is not None, dropout=call.dropout)
+    return _masked(call, q, k, v, scale)
+
+
+def fused(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Without a mask that would have to be spelled out, wherever that can be."""
+    if not causal:
+        return _call(q, k, v, None, scale, dropout)
+    Q, K = q.shape[2], k.shape[2]
+    if Q == 1:
+        return _call(q, k, v, None, scale, dropout)
+    if Q < K:
+        return _call(q, k, v, _lower_right(Q, K, q.device), scale, dropout)
+    grouped = q.shape[1] != k.shape[1]
+    out = F.scaled_dot_product_attention(
+        q[:, :, Q - K :], k, v, None, dropout, True, scale=scale, enable_gqa=grouped
+    )
+    # queries that stand before the first key see nothing
+    return F.pad(out, (0, 0, Q - K, 0)) if Q > K else out
+
+
+def _call(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, dropout: float
+) -> Tensor:
+    return F.scaled_dot_product_attention(
+        q, k, v, mask, dropout, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+    )
+
+
+def _lower_right(Q: int, K: int, device: torch.device) -> Tensor:
+    if device.type == "cuda" and not torch.compiler.is_compiling():
+        return causal_lower_right(Q, K)  # a marker, no tensor: the flash kernel knows it
+    return torch.ones(Q, K, dtype=torch.bool, device=device).tril(K - Q)
+
+
+def _masked(call: Call, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    seen = plain.visible(call.q, call.k, call.rule)
+    if seen is not None and seen.shape[1] > 1:
+        k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
+    k, v = plain.without_hidden(k, seen), plain.without_hidden(v, seen)
+    if call.bias is not None:
+        mask = wide(plain.addend(call.q, call.k, call.bias))
+        mask = mask if seen is None else mask.masked_fill(~seen, HIDDEN)
+        blind = (mask == HIDDEN).all(-1, keepdim=True)
+        mask = mask.masked_fill(blind, 0).to(q.dtype)
+    else:
+        assert seen is not None
+        blind = ~seen.any(-1, keepdim=True)
+        mask = seen | blind
+    # kernels differ in what a blind row reads: it is opened before, and set to zero after
+    out = _call(q.masked_fill(blind, 0), k, v, mask, scale, call.dropout)
+    return out.masked_fill(blind, 0)

@@ -1,0 +1,133 @@
+"""PyTorch's own attention, read as a call of ours: nothing is computed until it is looked at."""
+
+from collections.abc import Callable
+from functools import cache
+from inspect import Signature, signature
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.functional.call import Call, Why, checked
+from regard.functional.rules import at, both, causal
+from regard.functional.scores import Dot
+
+Make = Callable[[], Call]
+
+WHY = Why("torch", {"torch": None})
+
+
+def of_sdpa(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Make, list[Tensor]]:
+    """A call of `scaled_dot_product_attention`, and the tensors it will be made from."""
+
+    def make() -> Call:
+        q, k = _four(query), _four(key)
+        B = max(q.shape[0], k.shape[0])
+        q, k = q.expand(B, -1, -1, -1), k.expand(B, -1, -1, -1)
+        # its causal mask is aligned to the upper left: query i stands on key i
+        upper_left = at(causal, torch.arange(q.shape[2], device=q.device)) if is_causal else None
+        return _masked(q, k, _mask_of(attn_mask, query.dim()), upper_left, scale)
+
+    # a marker such as CausalBias is a Tensor too, but has nothing in it to guard
+    plain = (x for x in (query, key, attn_mask) if type(x) in (Tensor, torch.nn.Parameter))
+    return make, [x for x in plain if x is not None]
+
+
+def of_multi_head(*args: Any, **kwargs: Any) -> tuple[Make, list[Tensor]]:
+    """A call of `multi_head_attention_forward`, taken apart, since nothing is seen inside of it."""
+    given = _multi_head_signature().bind(*args, **kwargs)
+    given.apply_defaults()
+    named = given.arguments
+    unneeded = ("value", "bias_v", "v_proj_weight", "static_v", "out_proj_weight", "out_proj_bias")
+    kept = [x for name, x in named.items() if isinstance(x, Tensor) and name not in unneeded]
+    return lambda: _multi_head(named), kept
+
+
+def _multi_head(named: dict[str, Any]) -> Call:
+    query, key, heads = named["query"], named["key"], named["num_heads"]
+    padding, mask = named["key_padding_mask"], named["attn_mask"]
+    if query.dim() == 2:
+        query, key = query[:, None], key[:, None]
+        padding = None if padding is None else padding[None]
+    B = query.shape[1]
+    q, k = _projected(query, key, named)  # (L, B, E)
+    if named["bias_k"] is not None:
+        k = torch.cat([k, named["bias_k"].expand(1, B, -1)])
+    q, k = (x.unflatten(2, (heads, -1)).permute(1, 2, 0, 3) for x in (q, k))  # (B, H, L, D)
+    if named["static_k"] is not None:
+        k = named["static_k"].unflatten(0, (B, heads))
+    if named["add_zero_attn"]:
+        k = F.pad(k, (0, 0, 0, 1))
+    if mask is not None:
+        mask = mask.unflatten(0, (B, heads)) if mask.dim() == 3 else mask
+        mask = _padded_to(k.shape[2], ~mask if mask.dtype == torch.bool else mask)
+    if padding is not None:
+        padding = ~padding if padding.dtype == torch.bool else padding
+        padding = _padded_to(k.shape[2], padding[:, None, None])
+    seen = [x for x in (mask, padding) if x is not None and x.dtype == torch.bool]
+    added = [x for x in (mask, padding) if x is not None and x.dtype != torch.bool]
+    rule = both(*seen) if seen else None
+    bias = added[0] + added[1] if len(added) == 2 else (added or [None])[0]
+    return checked(q, k, None, score=Dot(None), rule=rule, bias=bias)
+
+
+def _projected(query: Tensor, key: Tensor, named: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    biases = named["in_proj_bias"]
+    to_q, to_k = (None, None) if biases is None else biases.chunk(3)[:2]
+    if named["use_separate_proj_weight"]:
+        weights = named["q_proj_weight"], named["k_proj_weight"]
+    else:
+        weights = named["in_proj_weight"].chunk(3)[:2]
+    return F.linear(query, weights[0], to_q), F.linear(key, weights[1], to_k)
+
+
+def _masked(q: Tensor, k: Tensor, mask: Tensor | None, rule: Any, scale: float | None) -> Call:
+    hides = mask is not None and mask.dtype == torch.bool
+    bias = None if hides else mask
+    return checked(q, k, None, score=Dot(scale), rule=mask if hides else rule, bias=bias)
+
+
+def _mask_of(mask: Tensor | None, rank: int) -> Tensor | None:
+    """A mask that goes with q as four axes: what stands before the heads is one batch axis."""
+    if mask is None or (type(mask) is Tensor and mask.dim() <= min(rank, 4) and rank == 4):
+        return mask
+    if type(mask) is not Tensor:
+        return mask._materialize()  # a CausalBias
+    if rank == 3 and mask.dim() == 3:
+        return mask[:, None]
+    return mask.flatten(0, -4) if mask.dim() > 4 else mask
+
+
+def _four(x: Tensor) -> Tensor:
+    """(B, H, L, D) of what may have fewer axes (no heads, no batch) or more (several of batch)."""
+    if x.dim() < 4:
+        return x[:, None] if x.dim() == 3 else x[None, None]
+    return x.flatten(0, -4)
+
+
+def _padded_to(keys: int, mask: Tensor) -> Tensor:
+    """Keys that were appended may be seen: they are not the mask's business."""
+    return F.pad(mask, (0, keys - mask.shape[-1]), value=mask.dtype == torch.bool)
+
+
+@cache
+def _multi_head_signature() -> Signature:
+    return signature(F.multi_head_attention_forward)
+
+
+# What can be seen of PyTorch's own, and how each is read.
+SEEN: dict[Any, Callable[..., tuple[Make, list[Tensor]]]] = {
+    F.scaled_dot_product_attention: of_sdpa,
+    F.multi_head_attention_forward: of_multi_head,
+}

@@ -1,0 +1,59 @@
+"""What holds in every test: fixed seeds, two threads, and fresh memory that is full of NaN."""
+
+import importlib.util
+import os
+
+import pytest
+import torch
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+torch.set_num_threads(2)
+
+# A bare GPU machine may lack Hypothesis; the tests that need none still run there.
+if importlib.util.find_spec("hypothesis"):
+    import hypothesis
+
+    class TorchRandom:
+        """Lets Hypothesis seed torch before each example, so that a failure comes back."""
+
+        seed = staticmethod(torch.manual_seed)
+        getstate = staticmethod(torch.get_rng_state)
+        setstate = staticmethod(torch.set_rng_state)
+
+    # Hypothesis keeps a weak reference only.
+    torch_random = TorchRandom()
+    hypothesis.register_random(torch_random)
+    hypothesis.settings.register_profile(
+        "regard", deadline=None, max_examples=30, derandomize="CI" in os.environ
+    )
+    hypothesis.settings.load_profile("regard")
+
+
+def pytest_collection_modifyitems(items):
+    """Skip what needs a card where there is none."""
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA card"))
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    """Every test draws the same numbers, whatever ran before it."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def poison(request):
+    """Memory from `torch.empty` and its kin holds NaN, so a place left unwritten shows.
+
+    This is torch's own switch, and comes with its deterministic mode. Tests that compile run
+    without it, as users do.
+    """
+    if request.node.get_closest_marker("compiled"):
+        yield
+        return
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)

@@ -1,0 +1,41 @@
+"""Every Python block of the README and the docs runs, in order, one namespace a file."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def pages():
+    """The pages that hold a block; one that compiles is for the pass without shape checks."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = path.read_text() if path.exists() else ""
+        if BLOCK.search(text):
+            marks = [pytest.mark.compiled] if "torch.compile(" in text else []
+            yield pytest.param(path, id=path.relative_to(ROOT).as_posix(), marks=marks)
+
+
+@pytest.mark.parametrize("path", list(pages()))
+def test_blocks_run(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(path)
+
+
+def run(path):
+    """Run the blocks of a page; a failure points at the page's own line."""
+    text, namespace = path.read_text(), {"__name__": "__main__"}
+    for block in BLOCK.finditer(text):
+        above = "\n" * text.count("\n", 0, block.start(1))
+        exec(compile(above + block[1], str(path), "exec"), namespace)
+
+
+def test_blocks_share_names_and_a_failure_points_at_its_line(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n```python\nx = 1\n```\ntext\n```python\n\nassert x == 2\n```\n")
+    with pytest.raises(AssertionError) as failure:
+        run(page)
+    last = failure.traceback[-1]
+    assert (Path(last.path), last.lineno + 1) == (page, 8)
