@@ -5,14 +5,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+# PEP 484 lets an int pass for a float; checkers of shapes at run time want to be told.
+Number = int | float
+
 
 def shaped(sizes: dict[str, int | None]) -> str:
     """`(B=2, H=3, K, D=11)`: a letter for each axis, with its size where that is fixed."""
     return "(" + ", ".join(k if n is None else f"{k}={n}" for k, n in sizes.items()) + ")"
 
 
-def shape(where: str, name: str, given: Tensor, **sizes: int | None) -> None:
+def shape(where: str, name: str, given: Any, **sizes: int | None) -> None:
     """Refuse `given` unless it has these axes; None lets an axis have any size."""
+    _tensor(where, name, given)
     fits = given.dim() == len(sizes) and all(
         n is None or n == m for n, m in zip(sizes.values(), given.shape, strict=True)
     )
@@ -22,8 +26,9 @@ def shape(where: str, name: str, given: Tensor, **sizes: int | None) -> None:
         )
 
 
-def broadcasts(where: str, name: str, given: Tensor, **sizes: int) -> None:
+def broadcasts(where: str, name: str, given: Any, **sizes: int) -> None:
     """Refuse `given` unless it broadcasts to these axes without growing any of them."""
+    _tensor(where, name, given)
     full = tuple(sizes.values())
     behind = full[len(full) - given.dim() :]
     if given.dim() > len(full) or any(
@@ -46,6 +51,11 @@ def floats(where: str, name: str, given: Any) -> None:
     """Refuse anything but a tensor of floating-point numbers."""
     if not isinstance(given, Tensor) or not given.is_floating_point():
         raise ValueError(f"{where}: expected {name} as a float tensor, got {kind(given)}")
+
+
+def _tensor(where: str, name: str, given: Any) -> None:
+    if not isinstance(given, Tensor):
+        raise ValueError(f"{where}: expected {name} as a tensor, got {kind(given)}")
 
 
 def kind(given: Any) -> str:

@@ -178,6 +178,8 @@ def _chosen(call: Call) -> str:
 
 def _order(call: Call) -> tuple[str, ...]:
     """The backends in the order in which `auto` asks them."""
+    if flex.pays(call):
+        return ("triton", "flex", "chunked", "sdpa", "reference")
     if chunked.pays(call):
         return ("triton", "chunked", "sdpa", "reference")
     return ("triton", "sdpa", "chunked", "reference")

@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "config": set(),
     "functional": {"check", "functional"},
     "kernels": {"check", "functional", "kernels"},
-    "looking": {"check", "functional"},
+    "looking": {"check", "functional", "looking"},
     "door": {"check", "functional", "kernels", "looking"},
     "layers": {"check", "functional", "door", "layers"},
     "models": {"check", "functional", "door", "layers"},  # and no other model

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.check import Number
 from regard.functional import biases, rules
 from regard.functional.biases import Bias
 from regard.functional.precision import wide
@@ -33,7 +34,7 @@ def attention(
     select: Select = softmax,
     rule: Rule | Tensor | None = None,
     bias: Bias | Tensor | None = None,
-    dropout: float = 0.0,
+    dropout: Number = 0.0,
 ) -> Float[Tensor, "B H Q Dv"]:
     """What each query reads (B, H, Q, Dv)."""
     seen = visible(q, k, rule)
@@ -66,7 +67,7 @@ def logits(
     seen = visible(q, k, rule)
     scores = wide(score(without_blind(q, seen), without_hidden(k, seen)))
     if bias is not None:
-        scores = scores + addend(q, k, bias)
+        scores = scores + addend(q, k, bias).to(scores.dtype)
     return scores if seen is None else scores.masked_fill(~seen, HIDDEN)
 
 
@@ -89,7 +90,7 @@ def log_probability(
 
 
 def visible(
-    q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K Dk"], rule: Rule | Tensor | None
+    q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B _ K Dk"], rule: Rule | Tensor | None
 ) -> Bool[Tensor, "b h q k"] | None:
     """The rule as a bool tensor that broadcasts to (B, H, Q, K), or None if all is seen."""
     if rule is None:
@@ -103,7 +104,7 @@ def visible(
 
 
 def addend(
-    q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K Dk"], bias: Bias | Tensor
+    q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B _ K Dk"], bias: Bias | Tensor
 ) -> Float[Tensor, "..."]:
     """The bias as a float tensor that broadcasts to (B, H, Q, K)."""
     if isinstance(bias, Tensor):

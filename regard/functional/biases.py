@@ -17,19 +17,41 @@ from regard.functional.rules import places
 Bias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Alibi:
-    """Press et al. 2022, section 3: `−slope · |q − k|`, with a slope (H,) for each head."""
+    """Press et al. 2022, section 3: `−slope · |q − k|`, heads near and far sighted.
 
-    slopes: Tensor
+    The slopes fall geometrically from head to head: 1/2, 1/4, … 1/256 for eight of them. A number
+    of heads between two powers of two takes every other slope of the next power for the rest.
+
+    >>> alibi(8).slopes()[:3].tolist()
+    [0.5, 0.25, 0.125]
+    """
+
+    heads: int
+
+    def __post_init__(self) -> None:
+        if self.heads < 1:
+            raise ValueError(f"alibi: expected heads >= 1, got {self.heads}")
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        return -self.slopes.to(q.device)[h] * (q - k).abs()
+        return -self._slope(h) * (q - k).abs()
+
+    def slopes(self) -> Tensor:
+        """The slope of each head (H,)."""
+        return self._slope(torch.arange(self.heads))
 
     def placed(self, B: int, H: int, Q: int, K: int) -> "Alibi":
         """The bias for these sizes."""
-        check.shape("alibi", "slopes", self.slopes, H=H)
+        if self.heads != H:
+            raise ValueError(f"alibi: expected as many heads as q has, H={H}, got {self.heads}")
         return self
+
+    def _slope(self, h: Tensor) -> Tensor:
+        # computed from h, not looked up: no tensor to move to the card, and a kernel compiles it
+        whole = 2 ** math.floor(math.log2(self.heads))
+        rank = torch.where(h < whole, h + 1.0, h - whole + 0.5)
+        return torch.exp2(rank * (-8 / whole))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +74,17 @@ class Relative:
     def __post_init__(self) -> None:
         check.floats("relative", "table", self.table)
         check.shape("relative", "table", self.table, H=None, N=None)
+        count = self.table.shape[1] // 2 if self.ahead else self.table.shape[1]
+        if count < 2:
+            raise ValueError(
+                f"relative: expected a table of N >= {4 if self.ahead else 2} buckets, "
+                f"got N={self.table.shape[1]}"
+            )
+        if self.farthest <= count // 2:
+            raise ValueError(
+                f"relative: expected farthest > {count // 2}, the distances with a bucket of "
+                f"their own, got {self.farthest!r}"
+            )
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return self.table[h, buckets(k - q, self.table.shape[1], self.ahead, self.farthest)]
@@ -75,7 +108,7 @@ class Given:
     offset: int = 0
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        full = self.values[(None,) * (4 - self.values.dim())]
+        full = self.values.reshape((1,) * (4 - self.values.dim()) + self.values.shape)
         at = (b, h, q - self.offset, k)
         return full[tuple(i if n > 1 else 0 * i for i, n in zip(at, full.shape, strict=True))]
 
@@ -85,21 +118,8 @@ class Given:
         return Given(self.values, K - Q)
 
 
+alibi = Alibi
 relative = Relative
-
-
-def alibi(heads: int) -> Alibi:
-    """Attention with linear biases: heads near and far sighted, in powers of two.
-
-    >>> alibi(8).slopes[:3].tolist()
-    [0.5, 0.25, 0.125]
-    """
-    if heads < 1:
-        raise ValueError(f"alibi: expected heads >= 1, got {heads}")
-    whole = 2 ** math.floor(math.log2(heads))
-    # a number of heads between two powers of two takes every other slope of the next power
-    between = _slopes(2 * whole)[::2][: heads - whole]
-    return Alibi(torch.tensor(_slopes(whole) + between))
 
 
 def buckets(distance: Tensor, count: int, ahead: bool, farthest: int) -> Tensor:
@@ -136,7 +156,3 @@ def added(
     if isinstance(bias, Given):
         return bias.values
     return bias(*places(B, H, Q, K, device=device))
-
-
-def _slopes(heads: int) -> list[float]:
-    return [2 ** (-8 * (i + 1) / heads) for i in range(heads)]

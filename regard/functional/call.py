@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from regard import check
+from regard.check import Number
 from regard.functional import biases, rules
 from regard.functional.biases import Bias
 from regard.functional.rules import Rule
@@ -20,11 +21,11 @@ class Call:
     q: Tensor
     k: Tensor
     v: Tensor
-    score: Score = scaled_dot
-    select: Select = softmax
-    rule: Rule | None = None
-    bias: Bias | None = None
-    dropout: float = 0.0
+    score: Score
+    select: Select
+    rule: Rule | None
+    bias: Bias | None
+    dropout: Number
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -86,10 +87,10 @@ def checked(
         if not callable(bias) and not isinstance(bias, Tensor):
             raise _not_callable(where, "bias", "a callable (b, h, q, k) or a float tensor", bias)
         bias = biases.placed(bias, *sizes)
-    return Call(q, k, v, score, select, rule, bias)
+    return Call(q, k, v, score, select, rule, bias, 0.0)
 
 
-def dropping(call: Call, dropout: float) -> Call:
+def dropping(call: Call, dropout: Number) -> Call:
     """The call with a share of its weights dropped."""
     if not 0 <= dropout < 1:
         raise ValueError(f"attend: expected dropout from 0 up to but not 1, got {dropout!r}")

@@ -8,6 +8,7 @@ with the length.
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,8 +16,9 @@ from torch.nn import functional as F
 
 from regard.functional import biases, rules
 from regard.functional.call import Call, spread
+from regard.functional.precision import wide
 from regard.functional.rules import Around, Both, Given, Rule
-from regard.functional.scores import Dot, folds
+from regard.functional.scores import Dot, General, folds
 from regard.functional.selects import Gaussian
 
 Join = Callable[[Tensor], Tensor]
@@ -26,7 +28,8 @@ def folded(call: Call) -> Call:
     """The same call with a plain dot product where the score folds, and a key head a query head."""
     H = call.q.shape[1]
     q, k, score = call.q, call.k, call.score
-    if isinstance(score, folds):
+    # General projects queries alone: that waits until the blind ones among them are known
+    if isinstance(score, folds) and not isinstance(score, General):
         q, k, scale = score.fold(q, k)
         score = Dot(scale)
     return replace(call, q=q, k=spread(k, H), v=spread(call.v, H), score=score)
@@ -35,17 +38,18 @@ def folded(call: Call) -> Call:
 def banded(call: Call, *, block: int) -> tuple[Call, Join]:
     """A rule with a finite band, as blocks of queries over the stretch of keys they may see.
 
-    The pieces are (B · n, H, block, ·) over (B · n, H, back + block + ahead, ·) for n blocks.
+    The pieces are (B · n, H, block, ·) over (B · n, H, stretch, ·) for n blocks, where a stretch is
+    the block itself and as many whole blocks before and after it as the band reaches into.
     """
     call = folded(call)
     B, H, Q, K = call.sizes
-    back, ahead = (int(reach) for reach in rules.band(call.rule))
+    back, ahead = (math.ceil(reach / block) * block for reach in rules.band(call.rule))
     n, stretch = -(-Q // block), back + block + ahead
     first = K - Q - back  # the position of the first key that block 0 may see
-    q = _stretches(F.pad(call.q, (0, 0, 0, n * block - Q)), block, block)
+    length = (n - 1) * block + stretch
+    q = _Stretches.apply(_cut(call.q, 0, n * block), block, 1)
     k, v = (
-        _stretches(_cut(x, first, (n - 1) * block + stretch), stretch, block)
-        for x in (call.k, call.v)
+        _Stretches.apply(_cut(x, first, length), block, stretch // block) for x in (call.k, call.v)
     )
     starts = torch.arange(n, device=q.device)[:, None, None] * block  # (n, 1, 1)
     at_q = K - Q + starts + torch.arange(block, device=q.device)[:, None]  # (n, block, 1)
@@ -53,6 +57,7 @@ def banded(call: Call, *, block: int) -> tuple[Call, Join]:
     inside = (at_k >= 0) & (at_k < K)
     b = torch.arange(B, device=q.device)[:, None, None, None, None]
     h = torch.arange(H, device=q.device)[:, None, None, None]
+    # queries that only fill the last block stand on the last key: none of them is blind for it
     places = (b, h, at_q.clamp_max(K - 1), at_k.clamp(0, K - 1))
     assert call.rule is not None
     seen = Given(_pieces(call.rule(*places) & inside, B))
@@ -72,7 +77,7 @@ def gathered(call: Call, around: Around) -> tuple[Call, Join]:
     """
     call = folded(call)
     B, H, Q, K = call.sizes
-    first = torch.ceil(around.centre - around.reach).long()  # (B, H, Q)
+    first = torch.ceil(wide(around.centre) - around.reach).long()  # (B, H, Q)
     stretch = min(math.floor(2 * around.reach) + 1, K)
     # a window that hangs over either end is moved inside: the rule still hides what is out of reach
     first = first.clamp(0, K - stretch)
@@ -85,7 +90,7 @@ def gathered(call: Call, around: Around) -> tuple[Call, Join]:
         bias = biases.Given(_single(call.bias(b, h, q, index).expand(B, H, Q, stretch)))
     select = call.select
     if isinstance(select, Gaussian):
-        select = Gaussian(_single(select.centre - first)[..., 0], select.width)
+        select = Gaussian(_single(wide(select.centre) - first)[..., 0], select.width)
 
     def take(x: Tensor) -> Tensor:
         rows = index.flatten(2)[..., None].expand(-1, -1, -1, x.shape[-1])
@@ -112,11 +117,28 @@ def _cut(x: Tensor, first: int, length: int) -> Tensor:
     return F.pad(x[:, :, max(first, 0) : last], (0, 0, max(-first, 0), max(last - x.shape[2], 0)))
 
 
-def _stretches(x: Tensor, length: int, step: int) -> Tensor:
-    """Overlapping stretches of the keys, one a block: (B, H, K, D) -> (B · n, H, length, D)."""
-    B, H, _, D = x.shape
-    views = x.unfold(2, length, step)  # (B, H, n, D, length)
-    return views.permute(0, 2, 1, 4, 3).reshape(B * views.shape[2], H, length, D)
+class _Stretches(torch.autograd.Function):
+    """Stretches of `count` blocks that overlap: (B, H, K, D) -> (B · n, H, count · block, D).
+
+    What PyTorch derives for `unfold` adds one element after the other; whole blocks are quicker.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, block: int, count: int) -> Tensor:
+        B, H, _, D = x.shape
+        ctx.block, ctx.count, ctx.sizes = block, count, (B, H, D)
+        views = x.unfold(2, block * count, block)  # (B, H, n, D, count · block)
+        return views.permute(0, 2, 1, 4, 3).reshape(-1, H, block * count, D).clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None, None]:
+        B, H, D = ctx.sizes
+        parts = grad[0].view(B, -1, H, ctx.count, ctx.block, D)
+        n = parts.shape[1]
+        whole = grad[0].new_zeros(B, H, n + ctx.count - 1, ctx.block, D)
+        for i in range(ctx.count):
+            whole[:, :, i : i + n] += parts[:, :, :, i].transpose(1, 2)
+        return whole.flatten(2, 3), None, None
 
 
 def _pieces(x: Tensor, B: int) -> Tensor:

@@ -5,21 +5,27 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard import check
+from regard.check import Number
 
 
 def sinusoidal(
-    length: int, width: int, *, start: int = 0, base: float = 10000.0
+    length: int,
+    width: int,
+    *,
+    start: int | Tensor = 0,
+    base: Number = 10000.0,
+    device: torch.device | None = None,
 ) -> Float[Tensor, "Q E"]:
     """Vaswani et al. 2017, 3.5: `sin(p / base^(2i/E))` at even places, its `cos` at odd ones.
 
-    An odd width ends with a sine.
+    Positions count from `start`, a number or a tensor of no axes. An odd width ends with a sine.
     """
     if length < 0 or width < 1:
         raise ValueError(
             f"sinusoidal: expected length >= 0 and width >= 1, got {length} and {width}"
         )
-    even = torch.arange(0, width, 2, dtype=torch.float64)
-    places = torch.arange(start, start + length, dtype=torch.float64)
+    even = torch.arange(0, width, 2, dtype=torch.float64, device=device)
+    places = start + torch.arange(length, device=device)
     angles = places[:, None] * base ** (-even / width)  # (Q, ceil(E / 2))
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width].float()
 
@@ -35,7 +41,7 @@ def concatenated(x: Float[Tensor, "B Q E"], table: Float[Tensor, "Q P"]) -> Floa
 
 
 def rotary(
-    x: Float[Tensor, "B H Q D"], positions: Int[Tensor, " Q"], *, base: float = 10000.0
+    x: Float[Tensor, "B H Q D"], positions: Int[Tensor, " Q"], *, base: Number = 10000.0
 ) -> Float[Tensor, "B H Q D"]:
     """Su et al. 2021, eq. 34: each pair (2i, 2i+1) turned by the angle `p · base^(−2i/D)`.
 

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from regard import check
+from regard.check import Number
+from regard.functional.precision import wide
 
 Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -26,7 +28,7 @@ class Causal:
         return k <= q
 
     @property
-    def band(self) -> tuple[float, float]:
+    def band(self) -> tuple[Number, Number]:
         """How far back and how far ahead a query sees at most."""
         return math.inf, 0
 
@@ -44,7 +46,7 @@ class Window:
         return (q - k).abs() <= self.reach
 
     @property
-    def band(self) -> tuple[float, float]:
+    def band(self) -> tuple[Number, Number]:
         """How far back and how far ahead a query sees at most."""
         return self.reach, self.reach
 
@@ -84,20 +86,19 @@ class Padding:
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         if self.side == "right":
-            return k < self.lengths[b]
+            return k < self.lengths[b].long()
         if self.keys is None:
             raise ValueError(
                 "padding: on the left side a bare call needs keys=, how many there are"
             )
-        return k >= self.keys - self.lengths[b]
+        return k >= self.keys - self.lengths[b].long()
 
     def placed(self, B: int, H: int, Q: int, K: int) -> "Padding":
         """The rule for these sizes."""
         check.shape("padding", "lengths", self.lengths, B=B)
-        if check.readable(self.lengths) and bool(((self.lengths < 0) | (self.lengths > K)).any()):
-            raise ValueError(
-                f"padding: expected lengths from 0 to K={K}, got {self.lengths.tolist()}"
-            )
+        long = self.lengths.long()  # a small integer type may not hold K
+        if check.readable(long) and bool(((long < 0) | (long > K)).any()):
+            raise ValueError(f"padding: expected lengths from 0 to K={K}, got {long.tolist()}")
         return replace(self, keys=K)
 
 
@@ -140,7 +141,7 @@ class Around:
     """
 
     centre: Tensor
-    reach: float
+    reach: Number
     offset: int = 0
 
     def __post_init__(self) -> None:
@@ -149,7 +150,8 @@ class Around:
             raise ValueError(f"around: expected reach >= 0, got {self.reach!r}")
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        return (k - self.centre[b, h, q - self.offset]).abs() <= self.reach
+        # half precision does not hold every position beyond 256
+        return (k - wide(self.centre[b, h, q - self.offset])).abs() <= self.reach
 
     def placed(self, B: int, H: int, Q: int, K: int) -> "Around":
         """The rule for these sizes."""
@@ -177,16 +179,17 @@ class At:
             raise ValueError(
                 f"at: expected positions of shape (Q,) or (B, Q), got {tuple(self.positions.shape)}"
             )
-        if any(isinstance(part, Around | Given) for part in parts(self.rule)):
+        if any(isinstance(part, Around | Given | At) for part in parts(self.rule)):
             raise ValueError(
-                "at: a centre or a mask is found by the query's index, not by its position; "
-                "write both(at(...), around(...))"
+                "at: a centre, a mask or another at is found by the query's index, not by its "
+                "position; write both(at(...), around(...))"
             )
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         index = q - self.offset
         one_row = self.positions.dim() == 1
-        return self.rule(b, h, self.positions[index] if one_row else self.positions[b, index], k)
+        there = self.positions[index] if one_row else self.positions[b, index]
+        return self.rule(b, h, there.long(), k)
 
     def placed(self, B: int, H: int, Q: int, K: int) -> "At":
         """The rule for these sizes."""
@@ -215,7 +218,7 @@ class Given:
             )
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        full = self.mask[(None,) * (4 - self.mask.dim())]
+        full = self.mask.reshape((1,) * (4 - self.mask.dim()) + self.mask.shape)
         places = (b, h, q - self.offset, k)
         return full[tuple(i if n > 1 else 0 * i for i, n in zip(places, full.shape, strict=True))]
 
@@ -242,7 +245,7 @@ class Both:
         return Both(tuple(placed(rule, B, H, Q, K) for rule in self.rules))
 
     @property
-    def band(self) -> tuple[float, float]:
+    def band(self) -> tuple[Number, Number]:
         """How far back and how far ahead a query sees at most."""
         back, ahead = zip(*map(band, self.rules), strict=True)
         return min(back), min(ahead)
@@ -265,7 +268,7 @@ class Either:
         return Either(tuple(placed(rule, B, H, Q, K) for rule in self.rules))
 
     @property
-    def band(self) -> tuple[float, float]:
+    def band(self) -> tuple[Number, Number]:
         """How far back and how far ahead a query sees at most."""
         back, ahead = zip(*map(band, self.rules), strict=True)
         return max(back), max(ahead)
@@ -338,7 +341,10 @@ def seen(
     """A placed rule as a bool tensor that broadcasts to (B, H, Q, K), no larger than it must be."""
     if isinstance(rule, Given):
         return rule.mask
-    return rule(*places(B, H, Q, K, device=device))
+    mask = rule(*places(B, H, Q, K, device=device))
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        raise ValueError(f"rule: expected it to return a bool tensor, got {check.kind(mask)}")
+    return mask
 
 
 def places(
@@ -351,7 +357,7 @@ def places(
     return b, h, q, torch.arange(K, device=device)
 
 
-def band(rule: Rule | None) -> tuple[float, float]:
+def band(rule: Rule | None) -> tuple[Number, Number]:
     """How far back and how far ahead of its own position a query sees at most."""
     return getattr(rule, "band", (math.inf, math.inf))
 
@@ -362,8 +368,7 @@ def parts(rule: Rule | Tensor | None) -> list[Rule]:
         return []
     if isinstance(rule, Tensor):
         return [Given(rule)]
-    inner = getattr(rule, "rules", None) or ([rule.rule] if isinstance(rule, At) else [])
-    return [part for each in inner for part in parts(each)] or [rule]
+    return [part for each in getattr(rule, "rules", ()) for part in parts(each)] or [rule]
 
 
 def _at_least_one(where: str, rules: tuple[Rule | Tensor, ...]) -> tuple[Rule, ...]:

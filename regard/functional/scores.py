@@ -13,11 +13,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard import check
+from regard.check import Number
 from regard.functional.positions import distances
 from regard.functional.precision import wide
 
 Score = Callable[[Tensor, Tensor], Tensor]
-Folded = tuple[Tensor, Tensor, float]
+Folded = tuple[Tensor, Tensor, Number]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Dot:
     With `scale=None` it is Vaswani et al. 2017, eq. 1: `q · k / √D`.
     """
 
-    scale: float | None = 1.0
+    scale: Number | None = 1.0
 
     def fold(self, q: Tensor, k: Tensor) -> Folded:
         """Queries, keys and the scale whose plain dot product is this score."""
@@ -61,7 +62,7 @@ class Cosine:
         strength: a number, or a tensor that broadcasts to (B, H, Q).
     """
 
-    strength: float | Tensor = 1.0
+    strength: Number | Tensor = 1.0
 
     def fold(self, q: Tensor, k: Tensor) -> Folded:
         """Unit vectors, with a strength for each query multiplied into q."""
@@ -182,15 +183,17 @@ class Additive:
 
 @dataclass(frozen=True, eq=False)
 class Relative:
-    """Shaw et al. 2018, eq. 4 without its 1/√d: `q · (k + r)`, r learned for each distance.
+    """Shaw et al. 2018, eq. 4: `q · (k + r) · scale`, r learned for each distance.
 
     Args:
         keys: r (H, N, D) with N = 2·reach + 1, for the distances k − q from −reach to reach; what
             is farther takes the outermost. H = 1 is shared by all heads, as in the paper.
+        scale: None gives the 1/√D of the paper.
         positions: where the queries stand (Q,); None puts the last query on the last key.
     """
 
     keys: Tensor
+    scale: Number | None = 1.0
     positions: Tensor | None = None
 
     def __post_init__(self) -> None:
@@ -204,7 +207,8 @@ class Relative:
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
-        q, k = wide(q), wide(k)
+        q, k, scale = Dot(self.scale).fold(wide(q), wide(k))
+        q = q * scale
         reach = self.keys.shape[1] // 2
         apart = distances(q.shape[2], k.shape[2], positions=self.positions, device=q.device)
         place = apart.clamp(-reach, reach) + reach  # (Q, K)
@@ -221,7 +225,7 @@ class Relative:
         """This score for some queries of one head."""
         one = self.keys if self.keys.shape[0] == 1 else self.keys[head : head + 1]
         places = queries + offset if self.positions is None else self.positions[queries]
-        return Relative(one, places)
+        return Relative(one, self.scale, places)
 
 
 folds = (Dot, Cosine, General, Location)
@@ -244,5 +248,8 @@ def _product(score: Dot | Cosine | General | Location, q: Tensor, k: Tensor) -> 
 
 def _unit(x: Tensor) -> Tensor:
     x = wide(x)
+    # a vector that is not finite stays so, but may be hidden later: it passes no NaN back
+    clean = x.where(x.isfinite().all(-1, keepdim=True), 0)
     # the floor keeps zero vectors at zero with a finite gradient; any norm above 1e-6 is exact
-    return x * x.square().sum(-1, keepdim=True).clamp_min(1e-12).rsqrt()
+    unit = clean * clean.square().sum(-1, keepdim=True).clamp_min(1e-12).rsqrt()
+    return unit + (x - clean).detach()

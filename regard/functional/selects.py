@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard import check
+from regard.check import Number
 from regard.functional.precision import wide
 from regard.functional.scores import picked
 
@@ -59,8 +60,8 @@ class TopK:
     n: int
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise ValueError(f"top_k: expected n >= 1, got {self.n}")
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
+            raise ValueError(f"top_k: expected a whole n >= 1, got {self.n!r}")
 
     def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
         if scores.shape[-1] <= self.n:
@@ -123,7 +124,7 @@ class Gaussian:
     """
 
     centre: Tensor
-    width: float
+    width: Number
 
     def __post_init__(self) -> None:
         check.shape("gaussian", "centre", self.centre, B=None, H=None, Q=None)
@@ -133,7 +134,10 @@ class Gaussian:
     def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
         weights = softmax(scores)
         keys = torch.arange(scores.shape[-1], device=scores.device, dtype=weights.dtype)
-        apart = (keys - self.centre[..., None].to(weights.dtype)) / self.width
+        blind = (scores == HIDDEN).all(-1)
+        # the centre of a query that sees nothing may be anything, even NaN
+        centre = self.centre.to(weights.dtype).masked_fill(blind, 0)
+        apart = (keys - centre[..., None]) / self.width
         return weights * torch.exp(-apart.square() / 2)
 
     def fits(self, q: Tensor) -> None:

@@ -5,29 +5,29 @@ every device and needs no compiler. It wants as many heads in k and v as in q, k
 has no second derivative. The derivation, and what was tried: `docs/kernels.md`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from itertools import product
-from math import prod
-from typing import Any
+from math import isqrt, prod
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-# A tile is the working set. 2 MiB on a CPU: two cores share it, and it stays in their L2 while pass
-# after pass goes over it. Elsewhere it is large enough that launching kernels costs little.
-TILE_BYTES = {"cpu": 2**21}
-TILE_BYTES_ELSEWHERE = 2**25
-# Rows of a tile whose keys do not fit as a whole: the gradient of a key is added to once in 16 rows.
-ROWS = 16
+# Bytes of a tile, the working set. On a CPU two cores share it, and it stays in their L2 while pass
+# after pass goes over it; elsewhere it is large enough that launching kernels costs little.
+TILE = {"cpu": 2**21}
+TILE_ELSEWHERE = 2**25
 
+R = TypeVar("R")
 Block = tuple[slice, slice, slice]  # batch, heads, queries
 
 
 class _Problem:
     """One call, cut into blocks of (batch, heads, queries), and these into tiles.
 
-    A block holds scores (n, q, K) of n pairs of a batch row and a head; the part of softmax that is
-    small work is done for a block at once. A tile holds the hidden layer (n, q, k, D) of a part.
+    A block holds scores (n, q, K) of n pairs of a batch row and a head; the small work of softmax is
+    done for a block at once. A tile holds the hidden layer (n, q, k, D) of a part of a block.
     """
 
     def __init__(
@@ -40,20 +40,23 @@ class _Problem:
         self.mask, self.bias = (
             None if x is None else x.expand(self.B, self.H, self.Q, self.K) for x in (mask, bias)
         )
-        elements = TILE_BYTES.get(q.device.type, TILE_BYTES_ELSEWHERE) // self.q.itemsize
+        self.least = torch.finfo(self.dtype).min
+        elements = TILE.get(q.device.type, TILE_ELSEWHERE) // self.q.itemsize
         *self.block, self.rows, self.keys = self._steps(elements, max(1, elements // max(1, D)))
         self.room = self.q.new_empty(self.block[0] * self.block[1] * self.rows * self.keys * D)
 
     def _steps(self, elements: int, pairs: int) -> tuple[int, int, int, int, int]:
         """Batch, heads and queries of a block; queries and keys of a tile of `pairs` of them."""
         Q, K = max(1, self.Q), max(1, self.K)
-        if pairs < Q * K:
-            keys = K if pairs >= K else max(1, pairs // min(Q, ROWS))
-            rows = pairs // keys
-            # A quarter of a tile for scores: enough to make the work between tiles small.
-            return 1, 1, max(rows, min(Q, elements // 4 // K)), rows, keys
-        heads = max(1, min(self.H, pairs // (Q * K)))
-        return max(1, min(self.B, pairs // (heads * Q * K))), heads, Q, Q, K
+        if pairs >= Q * K:
+            heads = max(1, min(self.H, pairs // (Q * K)))
+            return max(1, min(self.B, pairs // (heads * Q * K))), heads, Q, Q, K
+        # Whole rows if they fit, since backward needs them whole. Otherwise as square as can be, so
+        # that queries and keys are touched least often; but their scores have to fit as well.
+        rows = pairs // K or max(1, min(Q, isqrt(pairs), elements // K))
+        keys = min(K, pairs // rows)
+        # A quarter of a tile for scores: enough to make the work between tiles small.
+        return 1, 1, rows * max(1, elements // 4 // K // rows), rows, keys
 
     def ready(self, x: Tensor) -> Tensor:
         return x.to(self.dtype).contiguous()
@@ -63,18 +66,22 @@ class _Problem:
         sizes = zip((self.B, self.H, self.Q if self.K else 0), self.block, strict=True)
         return product(*(_cut(0, size, step) for size, step in sizes))
 
+    def inputs(self, block: Block) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (n, q, D), keys (n, K, D) and vectors (n, D, 1) of a block."""
+        q, k, vector = self.q[block], self.k[block[:2]], self.vector[block[:2]]
+        return q.flatten(0, 1), k.flatten(0, 1), vector.flatten(0, 1)
+
     def runs(self, block: Block) -> list[list[slice]]:
         """The runs of keys that each tile of rows of a block has to visit."""
-        Q = min(block[2].stop, self.Q) - block[2].start
+        cuts = _cut(0, block[2].stop - block[2].start, self.rows)
         # Keys before the first and after the last that any row sees are left out: a window costs
         # what the window costs. Only where reading the mask is no synchronisation.
         if self.mask is None or self.mask.device.type != "cpu":
-            return [_cut(0, self.K, self.keys)] * -(-Q // self.rows)
+            return [_cut(0, self.K, self.keys)] * len(cuts)
         seen = self.mask[block].flatten(0, 1).any(0)  # (q, K)
         keys = torch.arange(self.K, dtype=torch.int32)
         first = torch.where(seen, keys, self.K).amin(-1).tolist()
         last = torch.where(seen, keys + 1, 0).amax(-1).tolist()
-        cuts = _cut(0, Q, self.rows)
         return [_cut(min(first[cut]), max(last[cut]), self.keys) for cut in cuts]
 
     def offset(self, block: Block) -> Tensor | None:
@@ -97,11 +104,24 @@ def _cut(first: int, last: int, step: int) -> list[slice]:
 
 def _project(hidden: Tensor, vector: Tensor) -> Tensor:
     """Scores (n, q, k) of a tile."""
-    n, _, _, D = hidden.shape
-    return torch.bmm(hidden.view(n, -1, D), vector).view(hidden.shape[:3])
+    n, q, k, D = hidden.shape
+    return torch.bmm(hidden.view(n, q * k, D), vector).view(n, q, k)
+
+
+def _exactly(operator: Callable[..., R]) -> Callable[..., R]:
+    """Autocast reaches into operators and would lower their matrix products; keep it out."""
+
+    @wraps(operator)
+    def kept(*args: Any, **named: Any) -> R:
+        first, *_ = (*args, *named.values())
+        with torch.autocast(first.device.type, enabled=False):
+            return operator(*args, **named)
+
+    return kept
 
 
 @torch.library.custom_op("regard::additive_forward", mutates_args=())
+@_exactly
 def _forward(
     q: Tensor,
     k: Tensor,
@@ -111,33 +131,32 @@ def _forward(
     mask: Tensor | None,
     bias: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What is read from v (B, H, Q, Dv), log softmax at index (B, H, Q, N), log-sum-exp.
+    """What is read from v (B, H, Q, Dv), log softmax at index (B, H, Q, N), which rows see a key.
 
     Attention has N = 0 and pointing Dv = 0: one core for both.
     """
     call = _Problem(q, k, vector, mask, bias)
-    values, least = call.ready(v), torch.finfo(call.dtype).min
+    values = call.ready(v)
     out = values.new_zeros(*q.shape[:3], v.shape[3])
     chosen = values.new_full((*q.shape[:3], index.shape[3]), -torch.inf)
-    normaliser = values.new_full((*q.shape[:3], 1), least)
+    sees = torch.zeros_like(out[..., :1], dtype=torch.bool)
     for block in call.blocks():
         scores = _scores(call, block).view(*call.q[block].shape[:3], call.K)
         # A blind row has the peak -inf: anything finite instead makes its weights exp(-inf) = 0.
-        peak = scores.amax(-1, keepdim=True).clamp_(min=least)
-        weights = scores.sub_(peak).exp()
+        scores -= scores.amax(-1, keepdim=True).clamp_(min=call.least)
+        weights = scores.exp()
+        total = weights.sum(-1, keepdim=True)
+        sees[block] = total > 0
         # The peak itself weighs 1, so the total is at least 1 unless the row is blind.
-        total = weights.sum(-1, keepdim=True).clamp_(min=1)
+        total.clamp_(min=1)
         out[block] = (weights @ values[block[:2]]).div_(total)
         chosen[block] = scores.gather(-1, index[block]) - total.log_()
-        normaliser[block] = total.add_(peak)
-    return out.to(q.dtype), chosen.to(q.dtype), normaliser
+    return out.to(q.dtype), chosen.to(q.dtype), sees
 
 
 def _scores(call: _Problem, block: Block) -> Tensor:
     """Scores (n, q, K) of a block, -inf where not seen."""
-    q, k, vector = (
-        x.flatten(0, 1) for x in (call.q[block], call.k[block[:2]], call.vector[block[:2]])
-    )
+    q, k, vector = call.inputs(block)
     scores = q.new_full((*q.shape[:2], call.K), -torch.inf)
     tiles = zip(q.split(call.rows, 1), scores.split(call.rows, 1), call.runs(block), strict=True)
     for q_rows, score_rows, runs in tiles:
@@ -158,15 +177,15 @@ def _(
     bias: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     rows = q.shape[:3]
-    dtype = torch.promote_types(q.dtype, torch.float32)
     return (
         q.new_empty(*rows, v.shape[3]),
         q.new_empty(*rows, index.shape[3]),
-        q.new_empty(*rows, 1, dtype=dtype),
+        q.new_empty(*rows, 1, dtype=torch.bool),
     )
 
 
 @torch.library.custom_op("regard::additive_backward", mutates_args=())
+@_exactly
 def _backward(
     grad_out: Tensor,
     grad_chosen: Tensor,
@@ -177,35 +196,31 @@ def _backward(
     vector: Tensor,
     mask: Tensor | None,
     bias: Tensor | None,
-    out: Tensor,
     chosen: Tensor,
-    normaliser: Tensor,
+    sees: Tensor,
     bias_wanted: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of q, k, v, vector and bias (empty if not wanted)."""
     call = _Problem(q, k, vector, mask, bias)
     values = call.ready(v)
     # A blind row passes nothing on, nor does a choice that may not be seen: it stays at -inf.
-    blind = normaliser == torch.finfo(call.dtype).min
-    d_out = call.ready(grad_out).masked_fill(blind, 0)  # (B, H, Q, Dv)
+    d_out = call.ready(grad_out).masked_fill(~sees, 0)  # (B, H, Q, Dv)
     d_chosen = call.ready(grad_chosen).masked_fill(chosen == -torch.inf, 0)  # (B, H, Q, N)
-    mean = (d_out * out).sum(-1, keepdim=True)  # sum over keys of weight * d_weight
-    dq, dk, dv = (torch.zeros_like(x) for x in (call.q, call.k, values))
-    d_vector = values.new_zeros(call.B, call.H, 1, q.shape[3])
+    dq, dk, dv, d_vector = (torch.zeros_like(x) for x in (call.q, call.k, values, call.q))
     d_bias = values.new_zeros(bias.shape if bias is not None and bias_wanted else 0)
     for block in call.blocks():
         heads = block[:2]
-        rows = (normaliser[block], mean[block], d_chosen[block], index[block])
+        d_weights = d_out[block] @ values[heads].mT  # (b, h, q, K)
+        rows = (d_weights, d_chosen[block], index[block])
         weights, d_scores = _tiles_backward(
             call,
             block,
-            d_out[block] @ values[heads].mT,
             [x.flatten(0, 1) for x in rows],
-            [x.flatten(0, 1) for x in (dq[block], dk[heads], d_vector[heads])],
+            [x.flatten(0, 1) for x in (dq[block], d_vector[block], dk[heads])],
         )
-        dv[heads] += weights.mT @ d_out[block]
+        dv[heads] += weights.view_as(d_weights).mT @ d_out[block]
         if d_bias.numel():
-            _fold(d_scores, d_bias, block)
+            _fold(d_scores.view_as(d_weights), d_bias, block)
     dq *= call.vector.mT
     dk *= call.vector.mT
     return (
@@ -218,40 +233,47 @@ def _backward(
 
 
 def _tiles_backward(
-    call: _Problem, block: Block, d_weights: Tensor, rows: list[Tensor], grads: list[Tensor]
+    call: _Problem, block: Block, rows: list[Tensor], grads: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Weights and gradient of the scores of a block; adds to `grads` of q, k and vector."""
-    q, k, vector = (
-        x.flatten(0, 1) for x in (call.q[block], call.k[block[:2]], call.vector[block[:2]])
-    )
-    dq, dk, d_vector = grads
-    weights, d_scores = torch.zeros_like(d_weights), torch.zeros_like(d_weights)
+    """Weights and gradient of the scores of a block (n, q, K); adds to `grads` of q, vector, k."""
+    q, k, vector = call.inputs(block)
+    dq, d_vector, dk = grads
+    if call.keys < call.K:
+        # Rows too long for a tile: the gradient of a score needs its whole row, so all scores of
+        # the block are computed once more before any tile goes through tanh.
+        weights, d_scores = _softmax_backward(_scores(call, block), *rows, call.least)
+    else:
+        weights, d_scores = torch.zeros_like(rows[0]), torch.zeros_like(rows[0])
     offset = call.offset(block)
-    shape = (*q.shape[:2], call.K)
-    split = [
-        x.split(call.rows, 1)
-        for x in (q, dq, d_weights.view(shape), weights.view(shape), d_scores.view(shape), *rows)
-    ]
-    for i, runs in enumerate(call.runs(block)):
-        q_, dq_, dw_, w_, ds_, normaliser, mean, d_chosen, index = (x[i] for x in split)
+    parts = [x.split(call.rows, 1) for x in (q, dq, d_vector, weights, d_scores, *rows)]
+    for i, (runs, *part) in enumerate(zip(call.runs(block), *parts, strict=True)):
+        q_, dq_, d_vector_, w, d, d_weights, d_chosen, index = part
         for run in runs:
             hidden = call.tanh(q_, k[:, run])
-            scores = _project(hidden, vector)
-            if offset is not None:
-                scores += offset[:, i * call.rows : (i + 1) * call.rows, run]
-            if len(runs) == 1:
-                # All keys of these rows are here: as plain softmax does it, exact for a lone key.
-                w = torch.softmax(scores.clamp_(min=torch.finfo(call.dtype).min), -1)
-                ds = torch._softmax_backward_data(dw_[:, :, run], w, -1, call.dtype)
-            else:
-                w = scores.sub_(normaliser).exp_()
-                ds = (dw_[:, :, run] - mean).mul_(w)
-            if index.numel():
-                ds -= w * d_chosen.sum(-1, keepdim=True)
-                _scatter(ds, index - run.start, d_chosen)
-            w_[:, :, run], ds_[:, :, run] = w, ds
-            _through_tanh(ds, hidden, dq_, dk[:, run], d_vector)
+            if call.keys == call.K:
+                scores = _project(hidden, vector)
+                if offset is not None:
+                    scores += offset[:, i * call.rows : (i + 1) * call.rows, run]
+                w[:, :, run], d[:, :, run] = _softmax_backward(
+                    scores, d_weights[:, :, run], d_chosen, index - run.start, call.least
+                )
+            _through_tanh(d[:, :, run], hidden, dq_, dk[:, run], d_vector_)
     return weights, d_scores
+
+
+def _softmax_backward(
+    scores: Tensor, d_weights: Tensor, d_chosen: Tensor, index: Tensor, least: float
+) -> tuple[Tensor, Tensor]:
+    """Weights and gradient of whole rows of scores (n, q, k); a blind row has zeros coming in."""
+    weights = torch.softmax(scores.clamp_(min=least), -1)
+    # Mean and difference from the same weights: a row's gradients then sum to zero, as closely as
+    # in plain PyTorch. A mean from d_out · out does not, and costs dq and d_vector a digit.
+    d = torch._softmax_backward_data(d_weights, weights, -1, weights.dtype)
+    if index.numel():
+        d -= weights * d_chosen.sum(-1, keepdim=True)
+        # An index outside this run is of a key that may not be seen; zero comes in for it.
+        d.scatter_add_(-1, index.clamp(0, d.shape[2] - 1), d_chosen)
+    return weights, d
 
 
 def _through_tanh(d: Tensor, hidden: Tensor, dq: Tensor, dk: Tensor, d_vector: Tensor) -> None:
@@ -260,21 +282,16 @@ def _through_tanh(d: Tensor, hidden: Tensor, dq: Tensor, dk: Tensor, d_vector: T
     The factor `vector` of dq and dk is the same for all tiles and is left for the end.
     """
     n, q, k, D = hidden.shape
-    d_vector.baddbmm_(d.view(n, 1, -1), hidden.view(n, -1, D))
+    # Row by row, summed at the very end: in one long product the sum would lose a digit.
+    d_vector += torch.bmm(d.reshape(n * q, 1, k), hidden.view(n * q, k, D)).view(n, q, D)
     torch.ops.aten.tanh_backward.grad_input(d[..., None], hidden, grad_input=hidden)
     dq += hidden.sum(2)
     # A product with ones sums over the rows at twice the speed of sum.
-    dk.view(n, 1, -1).baddbmm_(d.new_ones(n, 1, q), hidden.view(n, q, -1))
-
-
-def _scatter(d: Tensor, index: Tensor, source: Tensor) -> None:
-    """Add `source` (n, q, N) to `d` (n, q, k) at `index`, as far as that lies in this run."""
-    inside = (index >= 0) & (index < d.shape[2])
-    d.scatter_add_(-1, index.clamp(0, d.shape[2] - 1), source * inside)
+    dk.view(n, 1, k * D).baddbmm_(d.new_ones(n, 1, q), hidden.view(n, q, k * D))
 
 
 def _fold(d: Tensor, total: Tensor, block: Block) -> None:
-    """Add `d` (b, h, q, K) to the gradient of a bias, summed over the axes the bias spreads along."""
+    """Add `d` (b, h, q, K) to a bias gradient, summed over the axes that the bias spreads along."""
     total = total.view((1,) * (4 - total.ndim) + total.shape)
     once = [axis for axis in range(4) if total.shape[axis] == 1]
     at = tuple(slice(None) if axis in once else cut for axis, cut in enumerate(block))
@@ -292,26 +309,26 @@ def _(
     vector: Tensor,
     mask: Tensor | None,
     bias: Tensor | None,
-    out: Tensor,
     chosen: Tensor,
-    normaliser: Tensor,
+    sees: Tensor,
     bias_wanted: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    dbias = q.new_empty(0) if bias is None or not bias_wanted else bias.new_empty(bias.shape)
-    return *(x.new_empty(x.shape) for x in (q, k, v, vector)), dbias
+    dq, dk, dv, d_vector = (x.new_empty(x.shape) for x in (q, k, v, vector))
+    if bias is None or not bias_wanted:
+        return dq, dk, dv, d_vector, (q if bias is None else bias).new_empty(0)
+    return dq, dk, dv, d_vector, bias.new_empty(bias.shape)
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.save_for_backward(*inputs, *output)
-    ctx.set_materialize_grads(True)
+    ctx.save_for_backward(*inputs, *output[1:])
 
 
 def _differentiate(
-    ctx: Any, grad_out: Tensor, grad_chosen: Tensor, _: Tensor
+    ctx: Any, grad_out: Tensor, grad_chosen: Tensor, *_: Tensor
 ) -> tuple[Tensor | None, ...]:
     wanted = ctx.needs_input_grad[6]
-    dq, dk, dv, dvector, dbias = _backward(grad_out, grad_chosen, *ctx.saved_tensors, wanted)
-    return dq, dk, dv, None, dvector, None, dbias if wanted else None
+    dq, dk, dv, d_vector, d_bias = _backward(grad_out, grad_chosen, *ctx.saved_tensors, wanted)
+    return dq, dk, dv, None, d_vector, None, d_bias if wanted else None
 
 
 _forward.register_autograd(_differentiate, setup_context=_remember)
@@ -326,7 +343,7 @@ def attention(
     mask: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Bahdanau et al. 2015, A.1.2: read v by softmax of `vector · tanh(q + k)`.
+    """Bahdanau et al. 2015, A.1.2: read v by the softmax of `vector · tanh(q + k)`.
 
     Args:
         q: projected queries (B, H, Q, D).
@@ -334,7 +351,7 @@ def attention(
         v: values (B, H, K, Dv).
         vector: (H, D).
         mask: bool, spreads to (B, H, Q, K); True may be seen. A row that sees nothing reads zeros.
-        bias: float, spreads to (B, H, Q, K), added to the scores.
+        bias: float, spreads to (B, H, Q, K); added to the scores.
     """
     index = torch.empty((*q.shape[:3], 0), dtype=torch.int64, device=q.device)
     out: Tensor = _forward(q, k, v, index, vector, mask, bias)[0]

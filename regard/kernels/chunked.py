@@ -19,14 +19,14 @@ from regard.functional import attention as plain
 from regard.functional import biases, local, rules, selects
 from regard.functional.call import Call
 from regard.functional.rules import Causal, Given, Window
-from regard.functional.scores import Additive, Dot, folds
+from regard.functional.scores import Additive, folds
 from regard.functional.selects import Gaussian, softmax
 from regard.kernels import additive_tiled, sdpa
 
 # How many (q, k) pairs of a mask, a bias or a score are spelled out at a time.
 PAIRS = 1 << 22
-# How many queries share a stretch of keys, at least; wide windows take half their width.
-BLOCK = 128
+# How many queries share a stretch of keys, or a multiple of it.
+BLOCK = 32
 
 
 def why_not(call: Call) -> str | None:
@@ -60,8 +60,7 @@ def attention(call: Call) -> Tensor:
         pieces, join = local.gathered(call, around)
         return join(_dense(pieces))
     if _banded(call):
-        width = sum(rules.band(call.rule))
-        pieces, join = local.banded(call, block=max(BLOCK, int(width) // 2))
+        pieces, join = local.banded(call, block=_block(call))
         return join(_open(pieces) if _all_seen(call) else _dense(pieces))
     outs = [_tiled(part) for _, part in _query_chunks(call)]
     return outs[0] if len(outs) == 1 else torch.cat(outs, 2)
@@ -93,6 +92,11 @@ def _centred(call: Call) -> bool:
     return near and simple and isinstance(call.score, (*folds, Additive))
 
 
+def _block(call: Call) -> int:
+    """How many queries share a stretch of keys: about as many as they see to either side."""
+    return BLOCK * max(1, math.ceil(max(rules.band(call.rule)) / BLOCK))
+
+
 def _all_seen(call: Call) -> bool:
     """Whether no query is blind and no key near enough is hidden: then nothing needs guarding."""
     _, _, Q, K = call.sizes
@@ -104,9 +108,10 @@ def _open(pieces: Call) -> Tensor:
     """Dense pieces in which every query sees a key and every key is seen or zero."""
     if pieces.select is not softmax:
         return _dense(pieces)
-    assert isinstance(pieces.score, Dot) and isinstance(pieces.rule, Given)
+    assert isinstance(pieces.score, folds) and isinstance(pieces.rule, Given)
+    q, k, scale = pieces.score.fold(pieces.q, pieces.k)
     return F.scaled_dot_product_attention(
-        pieces.q, pieces.k, pieces.v, pieces.rule.mask, pieces.dropout, scale=pieces.score.scale
+        q, k, pieces.v, pieces.rule.mask, pieces.dropout, scale=scale
     )
 
 
@@ -132,7 +137,7 @@ def _tiled(part: Call) -> Tensor:
     seen = plain.visible(part.q, part.k, part.rule)
     bias = None if part.bias is None else plain.addend(part.q, part.k, part.bias)
     return additive_tiled.attention(
-        part.q,
+        plain.without_blind(part.q, seen),
         plain.without_hidden(part.k, seen),
         plain.without_hidden(part.v, seen),
         vector=part.score.vector,
@@ -148,9 +153,9 @@ def _one_log_probability(part: Call, index: Tensor) -> Tensor:
         ).to(part.q.dtype)
     seen = plain.visible(part.q, part.k, part.rule)
     bias = None if part.bias is None else plain.addend(part.q, part.k, part.bias)
-    k = plain.without_hidden(part.k, seen)
+    q, k = plain.without_blind(part.q, seen), plain.without_hidden(part.k, seen)
     return additive_tiled.log_probability(
-        part.q, k, index, vector=part.score.vector, mask=seen, bias=bias
+        q, k, index, vector=part.score.vector, mask=seen, bias=bias
     )
 
 

@@ -7,18 +7,35 @@ a block may see. It needs a GPU to be fast and to have gradients; on a CPU it ru
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, is_tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
+from regard.functional import biases
 from regard.functional.call import Call, spread
-from regard.functional.rules import Causal, Rule, Window, parts, places
+from regard.functional.rules import (
+    At,
+    Causal,
+    Documents,
+    Padding,
+    Prefix,
+    Rule,
+    Window,
+    causal,
+    parts,
+    places,
+)
 from regard.functional.scores import folds
 from regard.functional.selects import softmax
 
+# How many pairs of a query and a key make up for the seconds it takes to compile.
+WORTH = 1 << 22
+# Rules and biases that are compiled once, however often they are made.
+KNOWN = (Causal, Window, Prefix, Padding, Documents, At, biases.Alibi, biases.Relative)
 # Block masks made lately, and which keys are seen at all: a training step asks for them again.
 KEPT = 32
 _kept: OrderedDict[Any, tuple[BlockMask, Tensor | None]] = OrderedDict()
@@ -46,6 +63,17 @@ def why_not(call: Call) -> str | None:
     return None
 
 
+def pays(call: Call) -> bool:
+    """Whether this is worth compiling: on a card, for many pairs, under a rule that stays one."""
+    _, _, Q, K = call.sizes
+    if call.q.device.type != "cuda" or Q * K < WORTH or find_spec("triton") is None:
+        return False
+    functions = [*parts(call.rule), *([] if call.bias is None else [call.bias])]
+    learned = any(x.requires_grad for f in functions for x in vars(f).values() if is_tensor(x))
+    kept = all(isinstance(f, KNOWN) for f in functions)
+    return kept and not learned and any(f != causal for f in functions)
+
+
 def attention(call: Call) -> Tensor:
     """What each query reads (B, H, Q, Dv)."""
     assert isinstance(call.score, folds)
@@ -61,13 +89,34 @@ def attention(call: Call) -> Tensor:
                 k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
             k, v = k.where(reached[..., None], 0), v.where(reached[..., None], 0)
     fused = q.device.type == "cuda" and not torch.compiler.is_compiling()
-    run: Any = _compiled() if fused else flex_attention
+    run = _compiled(_kind(call.rule), _kind(call.bias)) if fused else flex_attention
     return run(q, k, v, _score_mod(call), mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
 
 
-@cache
-def _compiled() -> Any:
-    return torch.compile(flex_attention)
+@lru_cache(maxsize=64)
+def _compiled(rule: Any, bias: Any) -> Any:
+    """A compiled kernel for each kind of rule and bias.
+
+    PyTorch compiles one function only so often, then runs it unfused without a word. So each kind
+    gets a function of its own, and running out is an error.
+    """
+
+    def run(*args: Any, **kwargs: Any) -> Tensor:
+        return flex_attention(*args, **kwargs)
+
+    run.__code__ = run.__code__.replace(co_name=f"flex_{abs(hash((rule, bias))):x}")
+    return torch.compile(run, fullgraph=True)
+
+
+def _kind(rule: Any) -> Any:
+    """What a rule or bias compiles to, whatever the tensors in it hold."""
+    if isinstance(rule, Tensor):
+        return Tensor
+    if isinstance(rule, tuple):
+        return tuple(map(_kind, rule))
+    if is_dataclass(rule):
+        return (type(rule), *(_kind(getattr(rule, f.name)) for f in fields(rule)))
+    return getattr(rule, "__code__", rule)
 
 
 def _score_mod(call: Call) -> Callable[..., Tensor] | None:
@@ -117,8 +166,8 @@ def _reached(
 ) -> Tensor:
     """Which keys at least one query sees (B, H, K), a few queries at a time."""
     b, h, q, k = places(*sizes, device=device)
-    some = [rule(b, h, part, k).any(2) for part in q.split(rows)]
-    return torch.stack(some).any(0)
+    some = [rule(b, h, part, k) for part in q.split(rows)]
+    return torch.stack([x[(None,) * (4 - x.dim())].any(2) for x in some]).any(0)
 
 
 def _identity(rule: Any) -> Any:

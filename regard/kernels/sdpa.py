@@ -28,14 +28,10 @@ def why_not(call: Call) -> str | None:
 
 def attention(call: Call) -> Tensor:
     """What each query reads (B, H, Q, Dv)."""
-    assert isinstance(call.score, folds)
-    q, k, scale = call.score.fold(call.q, call.k)
-    v = call.v
-    if k.shape[1] != v.shape[1]:
-        k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
-    if call.bias is None and (call.rule is None or isinstance(call.rule, Causal)):
-        return fused(q, k, v, scale=scale, causal=call.rule is not None, dropout=call.dropout)
-    return _masked(call, q, k, v, scale)
+    if call.bias is not None or not (call.rule is None or isinstance(call.rule, Causal)):
+        return _masked(call)
+    q, k, v, scale = _folded(call, call.q, call.k, call.v)
+    return fused(q, k, v, scale=scale, causal=call.rule is not None, dropout=call.dropout)
 
 
 def fused(
@@ -77,7 +73,16 @@ def _lower_right(Q: int, K: int, device: torch.device) -> Tensor:
     return torch.ones(Q, K, dtype=torch.bool, device=device).tril(K - Q)
 
 
-def _masked(call: Call, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+def _folded(call: Call, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, float]:
+    assert isinstance(call.score, folds)
+    q, k, scale = call.score.fold(q, k)
+    if k.shape[1] != v.shape[1]:
+        k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
+    return q, k, v, scale
+
+
+def _masked(call: Call) -> Tensor:
+    q, k, v = call.q, call.k, call.v
     seen = plain.visible(call.q, call.k, call.rule)
     if seen is not None and seen.shape[1] > 1:
         k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
@@ -86,11 +91,17 @@ def _masked(call: Call, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor
         mask = wide(plain.addend(call.q, call.k, call.bias))
         mask = mask if seen is None else mask.masked_fill(~seen, HIDDEN)
         blind = (mask == HIDDEN).all(-1, keepdim=True)
-        mask = mask.masked_fill(blind, 0).to(q.dtype)
+        mask = _narrow(mask.masked_fill(blind, 0), q.dtype)
     else:
         assert seen is not None
         blind = ~seen.any(-1, keepdim=True)
         mask = seen | blind
     # kernels differ in what a blind row reads: it is opened before, and set to zero after
-    out = _call(q.masked_fill(blind, 0), k, v, mask, scale, call.dropout)
-    return out.masked_fill(blind, 0)
+    q, k, v, scale = _folded(call, q.masked_fill(blind, 0), k, v)
+    return _call(q, k, v, mask, scale, call.dropout).masked_fill(blind, 0)
+
+
+def _narrow(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A float mask in the dtype of the queries; what is finite stays so."""
+    least = torch.finfo(dtype).min
+    return torch.where(mask == HIDDEN, HIDDEN, mask.clamp(least, -least)).to(dtype)

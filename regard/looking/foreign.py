@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention.bias import CausalBias
 
 from regard.functional.call import Call, Why, checked
 from regard.functional.rules import at, both, causal
@@ -30,6 +31,7 @@ def of_sdpa(
     enable_gqa: bool = False,
 ) -> tuple[Make, list[Tensor]]:
     """A call of `scaled_dot_product_attention`, and the tensors it will be made from."""
+    query, key = query.detach(), key.detach()
 
     def make() -> Call:
         q, k = _four(query), _four(key)
@@ -37,18 +39,19 @@ def of_sdpa(
         q, k = q.expand(B, -1, -1, -1), k.expand(B, -1, -1, -1)
         # its causal mask is aligned to the upper left: query i stands on key i
         upper_left = at(causal, torch.arange(q.shape[2], device=q.device)) if is_causal else None
-        return _masked(q, k, _mask_of(attn_mask, query.dim()), upper_left, scale)
+        mask = _mask_of(attn_mask, (*query.shape[:-1], key.shape[-2]))
+        return _masked(q, k, mask, upper_left, scale)
 
     # a marker such as CausalBias is a Tensor too, but has nothing in it to guard
-    plain = (x for x in (query, key, attn_mask) if type(x) in (Tensor, torch.nn.Parameter))
-    return make, [x for x in plain if x is not None]
+    guarded = None if isinstance(attn_mask, CausalBias) else attn_mask
+    return make, [x for x in (query, key, guarded) if x is not None]
 
 
 def of_multi_head(*args: Any, **kwargs: Any) -> tuple[Make, list[Tensor]]:
     """A call of `multi_head_attention_forward`, taken apart, since nothing is seen inside of it."""
     given = _multi_head_signature().bind(*args, **kwargs)
     given.apply_defaults()
-    named = given.arguments
+    named = {n: x.detach() if isinstance(x, Tensor) else x for n, x in given.arguments.items()}
     unneeded = ("value", "bias_v", "v_proj_weight", "static_v", "out_proj_weight", "out_proj_bias")
     kept = [x for name, x in named.items() if isinstance(x, Tensor) and name not in unneeded]
     return lambda: _multi_head(named), kept
@@ -98,15 +101,15 @@ def _masked(q: Tensor, k: Tensor, mask: Tensor | None, rule: Any, scale: float |
     return checked(q, k, None, score=Dot(scale), rule=mask if hides else rule, bias=bias)
 
 
-def _mask_of(mask: Tensor | None, rank: int) -> Tensor | None:
-    """A mask that goes with q as four axes: what stands before the heads is one batch axis."""
-    if mask is None or (type(mask) is Tensor and mask.dim() <= min(rank, 4) and rank == 4):
-        return mask
-    if type(mask) is not Tensor:
-        return mask._materialize()  # a CausalBias
-    if rank == 3 and mask.dim() == 3:
+def _mask_of(mask: Tensor | None, full: tuple[int, ...]) -> Tensor | None:
+    """A mask that broadcasts to `full`, for q as four axes: all before the heads is one batch."""
+    if isinstance(mask, CausalBias):
+        return mask._materialize()
+    if mask is None:
+        return None
+    if len(full) == 3 and mask.dim() == 3:
         return mask[:, None]
-    return mask.flatten(0, -4) if mask.dim() > 4 else mask
+    return mask.expand(full).flatten(0, -4) if len(full) > 4 else mask
 
 
 def _four(x: Tensor) -> Tensor:

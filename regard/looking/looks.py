@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, overrides
 from torch.overrides import TorchFunctionMode
 
 from regard.functional.call import Call, Why
@@ -75,9 +75,10 @@ def look(model: nn.Module | None = None, *, copy: bool = False) -> Iterator[Seen
         _refuse_compiled(model)
     seen = Seen(model, copy)
     hooks = _follow(model, seen) if model is not None else []
+    watcher = nullcontext() if _looks else _Watcher()  # one reports to all open looks
     _looks.append(seen)
     try:
-        with _fast_path_off(model), _Watcher():
+        with _fast_path_off(model), watcher:
             yield seen
     finally:
         _looks.remove(seen)
@@ -92,10 +93,15 @@ def watched() -> bool:
 
 @contextmanager
 def _seeing_nothing() -> Iterator[None]:
+    """Inside, PyTorch's attention goes by unseen."""
     global _inside
     before, _inside = _inside, True
+    # where the watcher is the innermost mode it steps aside: a kernel that is compiled inside would
+    # trip over it, and every other operation is quicker without it
+    ours = isinstance(overrides._get_current_function_mode(), _Watcher)
     try:
-        yield
+        with overrides._pop_mode_temporarily() if ours else nullcontext():
+            yield
     finally:
         _inside = before
 
@@ -114,7 +120,7 @@ def watching(call: Call, why: Callable[[], Why]) -> AbstractContextManager[None]
 
 
 def show(make: Callable[[], Call], tensors: list[Tensor], why: Callable[[], Why]) -> None:
-    """Show a call to every open look that was not opened twice on the way."""
+    """Show a call to every open look."""
     for seen in _looks:
         seen.keep(make, tensors, why)
 
@@ -130,14 +136,11 @@ class _Watcher(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        # of several open looks only the innermost one's watcher reports, to all of them
-        if not _inside and func in foreign.SEEN:
-            with _seeing_nothing():
-                out = func(*args, **kwargs)
+        out = func(*args, **kwargs)
+        if func in foreign.SEEN and not _inside:
             make, tensors = foreign.SEEN[func](*args, **kwargs)
             show(make, tensors, lambda: foreign.WHY)
-            return out
-        return func(*args, **kwargs)
+        return out
 
 
 def _follow(model: nn.Module, seen: Seen) -> list[Any]:
@@ -158,7 +161,7 @@ def _follow(model: nn.Module, seen: Seen) -> list[Any]:
 
 def _refuse_compiled(model: nn.Module) -> None:
     for module in model.modules():
-        if isinstance(module, torch._dynamo.OptimizedModule) or module._compiled_call_impl:
+        if hasattr(module, "_orig_mod") or module._compiled_call_impl:
             raise ValueError("look: a compiled model cannot be looked into; look at the eager one")
 
 

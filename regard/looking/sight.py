@@ -8,10 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard import check
 from regard.functional import attention as plain
 from regard.functional.call import Call, Why, spread
 from regard.functional.scores import Score, known
 from regard.functional.selects import Drawn, Gaussian, local
+
+# From a key that is not read at all to one that is read alone.
+SHADES = "·░▒▓█"
 
 
 class Top(NamedTuple):
@@ -95,6 +99,12 @@ class Sight:
         """How widely each query looks (B, H, Q), in nats: 0 for one key, log K for all alike."""
         wide = torch.stack([torch.special.entr(w.float()).sum(-1) for w in self._by_head()])
         return wide.unflatten(0, self._batch)
+
+    def draw(self, batch: int = 0, head: int = 0) -> str:
+        """One head's weights as text, a line a query: the darker, the more of a key is read."""
+        rows = self.rows(batch, head, slice(None)).float()
+        shade = (rows.clamp(0, 1) * (len(SHADES) - 1)).ceil().long()
+        return "\n".join("".join(SHADES[s] for s in row) for row in shade.tolist())
 
     @property
     def why(self) -> Why:
@@ -184,7 +194,10 @@ def _rows(call: Call, batch: int, head: int, queries: Tensor) -> Tensor:
 def _indices(queries: int | Sequence[int] | slice | Tensor, length: int) -> Tensor:
     if isinstance(queries, slice):
         return torch.arange(length)[queries]
-    wanted = torch.as_tensor(queries).cpu().long().reshape(-1)
+    wanted = torch.as_tensor(queries).cpu().reshape(-1)
+    if wanted.numel():
+        check.integers("look", "queries", wanted)
+    wanted = wanted.long()
     if bool(((wanted < -length) | (wanted >= length)).any()):
         raise ValueError(f"look: expected queries below Q={length}, got {wanted.tolist()}")
     return wanted % max(length, 1)

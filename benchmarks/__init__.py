@@ -1,0 +1,1 @@
+"""One script for each claim of speed: ratios measured in one interleaved run."""

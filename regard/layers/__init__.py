@@ -1,0 +1,43 @@
+"""Attention with weights: modules that hold parameters, and nothing that a function can say."""
+
+from regard.layers.blocks import AddNorm, DecoderBlock, EncoderBlock
+from regard.layers.caches import Cache, StaticCache
+from regard.layers.classic import Additive, Dot, General, Location
+from regard.layers.feed_forward import FeedForward
+from regard.layers.learned_queries import LearnedQueries
+from regard.layers.local import LocalM, LocalP
+from regard.layers.multi_head import MultiHead
+from regard.layers.positions import Learned, RelativeBias, Rotary, Sinusoidal
+from regard.layers.scores import (
+    AdditiveScore,
+    CosineScore,
+    GeneralScore,
+    LocationScore,
+    RelativeScore,
+)
+
+__all__ = [
+    "AddNorm",
+    "Additive",
+    "AdditiveScore",
+    "Cache",
+    "CosineScore",
+    "DecoderBlock",
+    "Dot",
+    "EncoderBlock",
+    "FeedForward",
+    "General",
+    "GeneralScore",
+    "Learned",
+    "LearnedQueries",
+    "LocalM",
+    "LocalP",
+    "Location",
+    "LocationScore",
+    "MultiHead",
+    "RelativeBias",
+    "RelativeScore",
+    "Rotary",
+    "Sinusoidal",
+    "StaticCache",
+]

@@ -1,0 +1,211 @@
+"""Keys and values that were projected once, kept as values: no module remembers them.
+
+Both caches answer the same questions, so `MultiHead` asks and need not know which one it has:
+where do the last queries stand, and what do a rule, a bias or a score mean there?
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from regard import check
+from regard.functional import rules
+from regard.functional.biases import Bias
+from regard.functional.rules import Rule
+from regard.functional.scores import Score
+from regard.layers import scores
+
+
+@dataclass(frozen=True, eq=False)
+class Cache:
+    """Keys (B, H, K, D) and values (B, H, K, Dv); to append to it makes a longer one."""
+
+    k: Tensor
+    v: Tensor
+
+    @classmethod
+    def empty(
+        cls,
+        batch: int,
+        heads: int,
+        width: int,
+        *,
+        device: torch.device | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> "Cache":
+        """A cache of no keys."""
+        none = torch.empty(batch, heads, 0, width, device=device, dtype=dtype)
+        return cls(none, none)
+
+    def __len__(self) -> int:
+        return self.k.shape[2]
+
+    def append(self, k: Tensor, v: Tensor) -> "Cache":
+        """A cache of these keys behind those that are here."""
+        _refuse_strangers("Cache", self.k, self.v, k, v)
+        k, v = k.to(self.k.dtype), v.to(self.v.dtype)
+        return Cache(torch.cat([self.k, k], 2), torch.cat([self.v, v], 2))
+
+    def crop(self, length: int) -> "Cache":
+        """The first `length` keys."""
+        _refuse_length("Cache", length, len(self))
+        return Cache(self.k[:, :, :length], self.v[:, :, :length])
+
+    def reorder(self, index: Tensor) -> "Cache":
+        """The batch rows of `index`, as many as it has: what beam search keeps."""
+        _refuse_rows("Cache", index, self.k.shape[0])
+        return Cache(self.k.index_select(0, index), self.v.index_select(0, index))
+
+    def fixed(self, size: int) -> "StaticCache":
+        """These keys at the beginning of a cache of `size` slots."""
+        if len(self) > size:
+            raise ValueError(f"StaticCache: {len(self)} keys, but the cache holds {size}")
+        k, v = (_with_room(x, size) for x in (self.k, self.v))
+        return StaticCache(k, v, torch.tensor(len(self), device=k.device))
+
+    def last(self, n: int) -> Tensor:
+        """The positions of the last `n` keys (n,), on which `n` queries stand."""
+        return torch.arange(len(self) - n, len(self), device=self.k.device)
+
+    def next(self, n: int) -> Tensor:
+        """The positions that the next `n` keys will have (n,)."""
+        return torch.arange(len(self), len(self) + n, device=self.k.device)
+
+    def rule(self, given: Rule | Tensor | None, n: int) -> Rule | Tensor | None:
+        """The rule for `n` queries that stand on the last keys."""
+        return given
+
+    def bias(self, given: Bias | Tensor | None, n: int) -> Bias | Tensor | None:
+        """The bias for `n` queries that stand on the last keys."""
+        return given
+
+    def score(self, given: Score, n: int) -> Score:
+        """The score for `n` queries that stand on the last keys."""
+        return given
+
+
+@dataclass(frozen=True, eq=False)
+class StaticCache:
+    """A cache of N slots whose shapes never change, for torch.compile and CUDA graphs.
+
+    Appending writes into the slots in place, so a cache that was appended to shares its slots with
+    the longer one; look at it with `look(model, copy=True)`. No gradient flows through it.
+
+    Args:
+        k: keys (B, H, N, D), of which the first `length` are real.
+        v: values (B, H, N, Dv).
+        length: how many keys there are, a tensor of no axes: the host never waits for it.
+    """
+
+    k: Tensor
+    v: Tensor
+    length: Tensor
+
+    def __len__(self) -> int:
+        return int(self.length)  # waits for the device; nothing here calls it
+
+    def append(self, k: Tensor, v: Tensor) -> "StaticCache":
+        """The cache with these keys written behind those that are here."""
+        _refuse_strangers("StaticCache", self.k, self.v, k, v)
+        size, n = self.k.shape[2], k.shape[2]
+        if k.requires_grad or v.requires_grad:
+            raise ValueError(
+                "StaticCache: no gradient flows through keys written in place; "
+                "decode under torch.no_grad(), or train without a cache"
+            )
+        if n > size or (check.readable(self.length) and len(self) + n > size):
+            raise ValueError(
+                f"StaticCache: no room for {n} more keys, the cache holds {size}"
+                + (f" and has {len(self)}" if check.readable(self.length) else "")
+            )
+        places = self.next(n)
+        self.k.index_copy_(2, places, k.to(self.k.dtype))
+        self.v.index_copy_(2, places, v.to(self.v.dtype))
+        return StaticCache(self.k, self.v, self.length + n)
+
+    def crop(self, length: int) -> "StaticCache":
+        """The first `length` keys; the slots behind them are free again."""
+        _refuse_length(
+            "StaticCache",
+            length,
+            len(self) if check.readable(self.length) else self.k.shape[2],
+        )
+        return StaticCache(self.k, self.v, torch.full_like(self.length, length))
+
+    def reorder(self, index: Tensor) -> "StaticCache":
+        """The batch rows of `index` (B,), written in place."""
+        _refuse_rows("StaticCache", index, self.k.shape[0])
+        check.shape("StaticCache", "index", index, B=self.k.shape[0])
+        self.k.copy_(self.k.index_select(0, index))
+        self.v.copy_(self.v.index_select(0, index))
+        return self
+
+    def last(self, n: int) -> Tensor:
+        """The positions of the last `n` keys (n,), on which `n` queries stand."""
+        return self.next(n) - n
+
+    def next(self, n: int) -> Tensor:
+        """The positions that the next `n` keys will have (n,)."""
+        return self.length + torch.arange(n, device=self.k.device)
+
+    def rule(self, given: Rule | Tensor | None, n: int) -> Rule | Tensor | None:
+        """The rule for `n` queries that stand on the last keys: no free slot is seen."""
+        filled = rules.padding(self.length.expand(self.k.shape[0]))
+        return filled if given is None else rules.both(_at(given, self.last(n)), filled)
+
+    def bias(self, given: Bias | Tensor | None, n: int) -> Bias | Tensor | None:
+        """The bias for `n` queries that stand on the last keys."""
+        # a tensor goes by the index of its query; a function goes by the position, as a rule does
+        return given if given is None else _at(given, self.last(n))
+
+    def score(self, given: Score, n: int) -> Score:
+        """The score for `n` queries that stand on the last keys."""
+        return scores.at(given, self.last(n))
+
+
+Keys = Cache | StaticCache
+SameKeys = TypeVar("SameKeys", Cache, StaticCache)
+
+
+def _at(rule: Rule | Tensor, positions: Tensor) -> Rule | Tensor:
+    """The rule for queries at `positions`; what goes by the query's index stays as it is."""
+    if isinstance(rule, Tensor | rules.Given | rules.Around | rules.At):
+        return rule
+    if isinstance(rule, rules.Both):
+        return rules.both(*(_at(part, positions) for part in rule.rules))
+    if isinstance(rule, rules.Either):
+        return rules.either(*(_at(part, positions) for part in rule.rules))
+    if isinstance(rule, rules.Padding) and rule.side == "left":
+        raise ValueError(
+            "StaticCache: padding on the left counts from the last slot, not from the last key; "
+            "pass a bool tensor (B, 1, 1, N) as the rule"
+        )
+    return rules.at(rule, positions)
+
+
+def _with_room(x: Tensor, size: int) -> Tensor:
+    B, H, K, D = x.shape
+    slots = x.new_zeros(B, H, size, D)
+    slots[:, :, :K] = x.detach()
+    return slots
+
+
+def _refuse_strangers(where: str, k: Tensor, v: Tensor, more_k: Tensor, more_v: Tensor) -> None:
+    B, H, _, D = k.shape
+    check.shape(where, "k", more_k, B=B, H=H, K=None, D=D)
+    check.shape(where, "v", more_v, B=B, H=H, K=more_k.shape[2], Dv=v.shape[3])
+
+
+def _refuse_length(where: str, length: int, most: int) -> None:
+    if not 0 <= length <= most:
+        raise ValueError(f"{where}: expected to crop to a length from 0 to {most}, got {length}")
+
+
+def _refuse_rows(where: str, index: Tensor, batch: int) -> None:
+    check.integers(where, "index", index)
+    if check.readable(index) and bool(((index < 0) | (index >= batch)).any()):
+        raise ValueError(
+            f"{where}: expected index from 0 to B - 1 = {batch - 1}, got {index.tolist()}"
+        )

@@ -1,0 +1,180 @@
+"""Multi-head attention: project, split into heads, attend, join, project."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from regard import check
+from regard.door import attend
+from regard.functional.biases import Bias
+from regard.functional.rules import Rule, both, causal
+from regard.functional.scores import Score, scaled_dot
+from regard.layers.caches import Cache, Keys, SameKeys, StaticCache
+from regard.layers.scores import LearnedScore, refuse_parameters, value_of
+
+# What turns queries and keys (B, H, Q, D) by their positions (Q,), such as `layers.Rotary()`.
+Turn = Callable[[Tensor, Tensor], Tensor]
+
+
+class MultiHead(nn.Module):
+    """Vaswani et al. 2017, 3.2.2: several heads attend side by side.
+
+    Args:
+        width: how wide the input and the output are, E.
+        heads: how many heads the queries have.
+        memory_width: how wide what is attended to is; None for `width`.
+        kv_heads: how many heads the keys have, if groups of query heads share one.
+        score: from `regard.scores`, a module of `layers.scores` that learns one, or any callable
+            on q and k; None for `scaled_dot`.
+        bias: whether the projections have one.
+        dropout: the share of weights dropped in training.
+        turn: what is done to queries and keys according to where they stand, such as `Rotary()`.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        memory_width: int | None = None,
+        kv_heads: int | None = None,
+        score: Score | LearnedScore | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        turn: Turn | None = None,
+    ):
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        memory_width = width if memory_width is None else memory_width
+        if heads < 1 or width % heads:
+            raise ValueError(f"MultiHead: width {width} does not split into {heads} heads")
+        if kv_heads < 1 or heads % kv_heads:
+            raise ValueError(f"MultiHead: {heads} heads do not share {kv_heads} heads of keys")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"MultiHead: expected dropout from 0 up to but not 1, got {dropout!r}")
+        if score is not None:
+            refuse_parameters("MultiHead", score)
+        self.heads, self.kv_heads = heads, kv_heads
+        self.dropout = dropout
+        self.score = scaled_dot if score is None else score
+        self.turn = turn
+        shared = width // heads * kv_heads
+        self.query = nn.Linear(width, width, bias=bias)
+        self.key = nn.Linear(memory_width, shared, bias=bias)
+        self.value = nn.Linear(memory_width, shared, bias=bias)
+        self.out = nn.Linear(width, width, bias=bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | Keys | None = None,
+        *,
+        rule: Rule | Tensor | None = None,
+        bias: Bias | Tensor | None = None,
+    ) -> Tensor:
+        """Attend from `x` (B, Q, E) to `memory`, or to `x` itself: (B, Q, E).
+
+        Args:
+            x: what asks.
+            memory: what is read (B, K, E), or the cache that `keys` or `step` made of it.
+            rule: which keys may be seen, as in `attend`.
+            bias: what is added to the scores, as in `attend`.
+        """
+        check.shape("MultiHead", "x", x, B=None, Q=None, E=self.query.in_features)
+        if isinstance(memory, Cache | StaticCache):
+            keys = memory
+        else:
+            keys = self.keys(x if memory is None else memory)
+        Q = x.shape[1]
+        q = self._turned(_split(self.query(x), self.heads), keys.last)
+        out = attend(
+            q,
+            keys.k,
+            keys.v,
+            score=keys.score(value_of(self.score), Q),
+            rule=keys.rule(rule, Q),
+            bias=keys.bias(bias, Q),
+            dropout=self.dropout if self.training else 0.0,
+        )
+        return self.out(out.transpose(1, 2).flatten(2))  # (B, H, Q, D) -> (B, Q, E)
+
+    def keys(self, memory: Tensor) -> Cache:
+        """The keys and values of `memory` (B, K, E), projected once to be attended to often."""
+        return self._keys(memory, lambda n: torch.arange(n, device=memory.device))
+
+    def start(self, batch: int) -> Cache:
+        """An empty cache, from which `step` decodes; `.fixed(size)` makes it a static one."""
+        weight = self.key.weight
+        width = self.query.out_features // self.heads
+        return Cache.empty(batch, self.kv_heads, width, device=weight.device, dtype=weight.dtype)
+
+    def step(
+        self,
+        x: Tensor,
+        cache: SameKeys,
+        *,
+        rule: Rule | Tensor | None = None,
+        bias: Bias | Tensor | None = None,
+    ) -> tuple[Tensor, SameKeys]:
+        """Self-attention of the tokens that come next (B, Q, E): the output, and a longer cache.
+
+        They see what the cache holds and one another, causally; `rule` may hide more. The outputs
+        of all steps are those of one `forward` over all tokens under `causal`.
+        """
+        new = self._keys(x, cache.next)
+        cache = cache.append(new.k, new.v)
+        rule = causal if rule is None else both(causal, rule)
+        return self(x, cache, rule=rule, bias=bias), cache
+
+    @classmethod
+    def from_torch(cls, theirs: nn.MultiheadAttention) -> "MultiHead":
+        """A copy of PyTorch's module that gives the same numbers; ours is always batch first.
+
+        Masks turn round: their True hides a key, ours shows it.
+        """
+        if theirs.bias_k is not None or theirs.add_zero_attn:
+            raise ValueError(
+                "MultiHead.from_torch: add_bias_kv and add_zero_attn add keys of their own, "
+                "which MultiHead does not have"
+            )
+        if theirs.kdim != theirs.vdim:
+            raise ValueError(
+                "MultiHead.from_torch: expected keys and values from one memory, "
+                f"got kdim={theirs.kdim} and vdim={theirs.vdim}"
+            )
+        biased = theirs.in_proj_bias is not None
+        ours = cls(
+            theirs.embed_dim,
+            theirs.num_heads,
+            memory_width=theirs.kdim,
+            bias=biased,
+            dropout=theirs.dropout,
+        )
+        weights = (
+            theirs.in_proj_weight.chunk(3)
+            if theirs.in_proj_weight is not None
+            else (theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight)
+        )
+        state = dict(zip(("query.weight", "key.weight", "value.weight"), weights, strict=True))
+        state["out.weight"] = theirs.out_proj.weight
+        if biased:
+            names = ("query.bias", "key.bias", "value.bias")
+            state |= dict(zip(names, theirs.in_proj_bias.chunk(3), strict=True))
+            state["out.bias"] = theirs.out_proj.bias
+        weight = theirs.out_proj.weight
+        ours.to(weight.device, weight.dtype).load_state_dict(state)
+        return ours.train(theirs.training)
+
+    def _keys(self, memory: Tensor, where: Callable[[int], Tensor]) -> Cache:
+        """Keys that stand where `where(how many)` says, and their values."""
+        check.shape("MultiHead", "memory", memory, B=None, K=None, E=self.key.in_features)
+        k, v = (_split(project(memory), self.kv_heads) for project in (self.key, self.value))
+        return Cache(self._turned(k, where), v)
+
+    def _turned(self, x: Tensor, where: Callable[[int], Tensor]) -> Tensor:
+        return x if self.turn is None else self.turn(x, where(x.shape[2]))
+
+
+def _split(x: Tensor, heads: int) -> Tensor:
+    return x.unflatten(2, (heads, x.shape[2] // heads)).transpose(1, 2)  # (B, H, Q, D)

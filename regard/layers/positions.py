@@ -1,0 +1,99 @@
+"""Where a token stands, as modules: joined to the input, turned into q and k, or a bias."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from regard.functional import biases, positions
+
+# What puts tokens (B, Q, E) and a table of positions (Q, E) together.
+Join = Callable[[Tensor, Tensor], Tensor]
+
+
+class Sinusoidal(nn.Module):
+    """Vaswani et al. 2017, 3.5: sines and cosines of the position, with nothing to learn.
+
+    Args:
+        width: how wide the table of positions is.
+        base: the longest wavelength is 2π times this.
+        join: `functional.positions.added` or `concatenated`.
+    """
+
+    def __init__(self, width: int, *, base: float = 10000.0, join: Join = positions.added):
+        super().__init__()
+        self.width, self.base, self.join = width, base, join
+
+    def forward(self, x: Tensor, *, start: int | Tensor = 0) -> Tensor:
+        """`x` (B, Q, E) with the positions from `start` on, a number or a tensor of no axes."""
+        table = positions.sinusoidal(
+            x.shape[1], self.width, start=start, base=self.base, device=x.device
+        )
+        return self.join(x, table)
+
+
+class Learned(nn.Module):
+    """Gehring et al. 2017, 3.1: a learned vector for each position.
+
+    Args:
+        context: how many positions there are.
+        width: how wide the table of positions is.
+        join: `functional.positions.added` or `concatenated`.
+    """
+
+    def __init__(self, context: int, width: int, *, join: Join = positions.added):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(context, width) * 0.02)
+        self.join = join
+
+    def forward(self, x: Tensor, *, start: int | Tensor = 0) -> Tensor:
+        """`x` (B, Q, E) with the positions from `start` on.
+
+        Args:
+            x: the tokens.
+            start: the position of the first; a tensor of no axes beside a static cache.
+        """
+        context, Q = self.table.shape[0], x.shape[1]
+        if isinstance(start, Tensor):
+            return self.join(x, self.table[start + torch.arange(Q, device=x.device)])
+        if start + Q > context:
+            raise ValueError(f"Learned: {start + Q} tokens, but the context holds {context}")
+        return self.join(x, self.table[start : start + Q])
+
+
+class Rotary(nn.Module):
+    """Su et al. 2021, eq. 34: queries and keys turned by their position, `MultiHead(turn=…)`.
+
+    Args:
+        base: the longest wavelength is 2π times this.
+    """
+
+    def __init__(self, base: float = 10000.0):
+        super().__init__()
+        self.base = base
+
+    def forward(self, x: Tensor, places: Tensor) -> Tensor:
+        """`x` (B, H, Q, D) turned by where it stands, `places` (Q,)."""
+        return positions.rotary(x, places, base=self.base)
+
+
+class RelativeBias(nn.Module):
+    """Raffel et al. 2020 (T5), 2.1: a learned number for each head and bucket of distances.
+
+    `layer(x, bias=relative.value())`; several layers may share one, as in the paper.
+
+    Args:
+        heads: how many heads the queries have.
+        buckets: how many numbers each head has.
+        ahead: whether keys ahead of the query have half of the buckets, or none.
+        farthest: the distance from which on all share the last bucket.
+    """
+
+    def __init__(self, heads: int, *, buckets: int = 32, ahead: bool = True, farthest: int = 128):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(heads, buckets))
+        self.ahead, self.farthest = ahead, farthest
+
+    def value(self) -> biases.Relative:
+        """The bias, with the numbers as they are now."""
+        return biases.relative(self.table, self.ahead, self.farthest)

@@ -1,0 +1,156 @@
+"""Scores that are learned: modules that hold the parameter, and give the score as a value.
+
+`MultiHead(width, heads, score=GeneralScore(heads, width // heads))` trains and saves the weight;
+kernels recognise what `value()` gives. A module of your own with a `value()` does as well.
+"""
+
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from regard.functional.scores import (
+    Additive,
+    Cosine,
+    General,
+    Location,
+    Relative,
+    Score,
+)
+
+
+@runtime_checkable
+class LearnedScore(Protocol):
+    """A module that holds the parameters of a score."""
+
+    def value(self) -> Score:
+        """The score, with the parameters as they are now."""
+
+
+class AdditiveScore(nn.Module):
+    """Bahdanau et al. 2015, A.1.2: `vector · tanh(q + k)`, with a learned vector for each head.
+
+    Args:
+        heads: how many heads the queries have.
+        width: how wide each head is, D.
+    """
+
+    def __init__(self, heads: int, width: int):
+        super().__init__()
+        self.vector = nn.Parameter(_uniform(heads, width, wide=width))
+
+    def value(self) -> Additive:
+        """The score, as kernels know it."""
+        return Additive(self.vector)
+
+
+class GeneralScore(nn.Module):
+    """Luong et al. 2015, eq. 8 (general): `q · weight · k`, with a learned weight for each head.
+
+    Args:
+        heads: how many heads the queries have.
+        width: how wide each head of the queries is, D.
+        key_width: how wide each head of the keys is; None for as wide as the queries.
+    """
+
+    def __init__(self, heads: int, width: int, key_width: int | None = None):
+        super().__init__()
+        key_width = width if key_width is None else key_width
+        self.weight = nn.Parameter(_uniform(heads, width, key_width, wide=width))
+
+    def value(self) -> General:
+        """The score, as kernels know it."""
+        return General(self.weight)
+
+
+class CosineScore(nn.Module):
+    """Graves et al. 2014, eq. 6: `strength · cos(q, k)`, with a learned strength for each head.
+
+    Args:
+        heads: how many heads the queries have.
+        strength: where each head's strength begins.
+    """
+
+    def __init__(self, heads: int, strength: float = 10.0):
+        super().__init__()
+        self.strength = nn.Parameter(torch.full((heads,), float(strength)))
+
+    def value(self) -> Cosine:
+        """The score, as kernels know it."""
+        return Cosine(self.strength[:, None])
+
+
+class LocationScore(nn.Module):
+    """Luong et al. 2015, eq. 9 (location): `q · weight`, a learned column for each place.
+
+    Args:
+        heads: how many heads the queries have.
+        width: how wide each head is, D.
+        places: for how many keys at most.
+    """
+
+    def __init__(self, heads: int, width: int, places: int):
+        super().__init__()
+        self.weight = nn.Parameter(_uniform(heads, width, places, wide=width))
+
+    def value(self) -> Location:
+        """The score, as kernels know it."""
+        return Location(self.weight)
+
+
+class RelativeScore(nn.Module):
+    """Shaw et al. 2018, eq. 5: `q · (k + r) / √D`, with r learned for each distance up to `reach`.
+
+    Args:
+        heads: how many heads have distances of their own; 1 shares them among all, as the paper.
+        width: how wide each head is, D.
+        reach: how far distances are told apart; what is farther takes the outermost.
+    """
+
+    def __init__(self, heads: int, width: int, reach: int):
+        super().__init__()
+        if reach < 0:
+            raise ValueError(f"RelativeScore: expected reach >= 0, got {reach}")
+        self.keys = nn.Parameter(_uniform(heads, 2 * reach + 1, width, wide=width))
+
+    def value(self) -> Relative:
+        """The score, scaled as in the paper."""
+        return Relative(self.keys, scale=None)
+
+
+def value_of(score: Score | LearnedScore) -> Score:
+    """The score as a value, whether it is one or a module that holds one."""
+    # to ask isinstance of a Protocol takes longer than to project a token
+    return score.value() if hasattr(score, "value") else score
+
+
+def at(score: Score, positions: Tensor) -> Score:
+    """The score for queries that stand at `positions` (Q,), if it asks where they stand."""
+    return replace(score, positions=positions) if isinstance(score, Relative) else score
+
+
+def refuse_parameters(where: str, score: Score | LearnedScore) -> None:
+    """Refuse a score value that holds a Parameter: no module owns it, so nobody would train it."""
+    instead = _LEARNED.get(type(score))
+    if instead is not None and any(isinstance(x, nn.Parameter) for x in vars(score).values()):
+        raise ValueError(
+            f"{where}: a Parameter inside scores.{type(score).__name__} would be neither trained "
+            f"nor saved; use layers.{instead.__name__}, which holds it"
+        )
+
+
+_LEARNED: dict[type, type[nn.Module]] = {
+    Additive: AdditiveScore,
+    Cosine: CosineScore,
+    General: GeneralScore,
+    Location: LocationScore,
+    Relative: RelativeScore,
+}
+
+
+def _uniform(*shape: int, wide: int) -> Tensor:
+    """Where a parameter begins: uniform within ±1/√wide, as in PyTorch's own layers."""
+    if min(shape) < 1:
+        raise ValueError(f"score: expected sizes >= 1, got {shape}")
+    return torch.empty(shape).uniform_(-(wide**-0.5), wide**-0.5)

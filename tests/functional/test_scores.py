@@ -1,0 +1,190 @@
+"""Scores: a number by hand for each, their laws, and what they refuse."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard import attend, logits, scores, weigh
+from regard.functional.scores import folds, known, picked
+from tests.mechanisms import SCORES, Sizes, asked
+
+B, H, Q, K, D = 2, 3, 5, 7, 11
+
+
+def four(*rows):
+    """Rows as (1, 1, n, D)."""
+    return torch.tensor(rows)[None, None]
+
+
+def test_dot_by_hand():
+    q, k = four([1.0, 2.0]), four([3.0, 4.0], [5.0, 6.0])
+    assert scores.dot(q, k).tolist() == [[[[11.0, 17.0]]]]
+
+
+def test_scaled_dot_by_hand():
+    q, k = four([1.0, 2.0, 0.0, 0.0]), four([3.0, 4.0, 9.0, 9.0])
+    assert scores.scaled_dot(q, k).tolist() == [[[[5.5]]]]
+
+
+def test_cosine_by_hand():
+    q, k = four([3.0, 0.0]), four([1.0, 1.0], [-2.0, 0.0])
+    assert scores.Cosine(2.0)(q, k).flatten().tolist() == pytest.approx([math.sqrt(2), -2])
+
+
+def test_general_by_hand():
+    weight = torch.tensor([[[0.0, 1.0, 0.0], [2.0, 0.0, 0.0]]])  # (H, D, Dk)
+    q, k = four([1.0, 10.0]), four([1.0, 2.0, 3.0])
+    assert scores.General(weight)(q, k).tolist() == [[[[22.0]]]]
+
+
+def test_location_by_hand():
+    weight = torch.tensor([[[1.0, 2.0, 9.0], [3.0, 4.0, 9.0]]])  # (H, D, N)
+    q, k = four([1.0, 10.0]), torch.randn(1, 1, 2, 5)
+    assert scores.Location(weight)(q, k).tolist() == [[[[31.0, 42.0]]]]
+
+
+def test_additive_by_hand():
+    q, k = four([0.5, 0.0]), four([0.5, 1.0])
+    score = scores.Additive(torch.tensor([[2.0, 3.0]]))(q, k)
+    assert score.item() == pytest.approx(5 * math.tanh(1))
+
+
+def test_relative_by_hand():
+    # distances -1, 0, 1; the only query stands on the last key
+    keys = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]]])
+    q, k = four([1.0, 10.0]), four([0.0, 0.0], [2.0, 0.0], [3.0, 0.0])
+    assert scores.Relative(keys)(q, k).tolist() == [[[[1.0, 3.0, 13.0]]]]
+
+
+def test_cosine_is_torch_s():
+    q, k = torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
+    theirs = F.cosine_similarity(q[:, :, :, None], k[:, :, None], dim=-1)
+    assert torch.allclose(scores.Cosine()(q, k), theirs, atol=1e-6)
+
+
+def test_a_strength_for_each_query_multiplies_its_row():
+    q, k, strength = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.rand(H, Q)
+    expected = scores.Cosine()(q, k) * strength[..., None]
+    assert torch.allclose(scores.Cosine(strength)(q, k), expected, atol=1e-6)
+
+
+def test_a_vector_of_zeros_matches_everything_with_nothing():
+    q = torch.zeros(B, H, Q, D, requires_grad=True)
+    score = scores.Cosine()(q, torch.randn(B, H, K, D))
+    score.sum().backward()
+    assert score.eq(0).all() and q.grad.isfinite().all()
+
+
+def test_cosine_does_not_care_for_lengths():
+    q, k = torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
+    assert torch.allclose(scores.Cosine()(q, k), scores.Cosine()(100 * q, k / 100), atol=1e-5)
+
+
+def test_an_identity_weight_is_dot():
+    q, k = torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
+    assert torch.allclose(scores.General(torch.eye(D).repeat(H, 1, 1))(q, k), scores.dot(q, k))
+
+
+def test_location_does_not_care_for_keys():
+    q, score = torch.randn(B, H, Q, D), scores.Location(torch.randn(H, D, K))
+    assert torch.equal(score(q, torch.randn(B, H, K, D)), score(q, torch.randn(B, H, K, 2)))
+
+
+def test_relative_without_distances_is_dot():
+    q, k = torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
+    assert torch.equal(scores.Relative(torch.zeros(1, 3, D))(q, k), scores.dot(q, k))
+
+
+def test_relative_is_shaw_s_sum():
+    q, k, r = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.randn(H, 5, D)
+    apart = (torch.arange(K) - torch.arange(K - Q, K)[:, None]).clamp(-2, 2) + 2
+    expected = torch.einsum("bhqd,bhqkd->bhqk", q, k[:, :, None] + r[:, apart])
+    assert torch.allclose(scores.Relative(r)(q, k), expected, atol=1e-5)
+
+
+def test_scores_run_in_float32_at_least():
+    q, k = torch.randn(B, H, Q, D).half(), torch.randn(B, H, K, D).half()
+    assert scores.dot(q, k).dtype == torch.float32
+    assert scores.Additive(torch.randn(H, D))(q, k).dtype == torch.float32
+    assert scores.dot(300 * q, 300 * k).isfinite().all()
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_fold_is_the_score_as_a_plain_dot_product(name):
+    call = asked(Sizes(), score=name)
+    score = call.named["score"]
+    if not isinstance(score, folds):
+        pytest.skip("does not fold")
+    q, k, scale = score.fold(call.q, call.k)
+    assert torch.allclose(q @ k.mT * scale, score(call.q, call.k), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_part_is_the_score_of_some_queries_of_one_head(name):
+    call = asked(Sizes(), score=name)
+    score, queries = call.named["score"], torch.tensor([4, 0, 3])
+    if not isinstance(score, known):
+        pytest.skip("has no parts")
+    part = score.part(1, 2, queries, K - Q)(call.q[1:, 2:, queries], call.k[1:, 2:])
+    assert torch.allclose(part[0, 0], score(call.q, call.k)[1, 2, queries], atol=1e-5)
+
+
+def test_what_is_picked_broadcasts_as_before():
+    queries = torch.tensor([4, 0])
+    assert picked(torch.arange(Q), 1, 2, queries).tolist() == [[[4, 0]]]
+    assert picked(torch.arange(H)[:, None], 1, 2, queries).tolist() == [[[2]]]
+    assert picked(torch.tensor(7), 1, 2, queries).tolist() == [[[7]]]
+
+
+WRONG = {
+    "General: expected weight of shape (H=3, D=11, Dk=11), got (3, 11, 4)": lambda: scores.General(
+        torch.ones(H, D, 4)
+    ),
+    "General: expected weight of shape (H, D, Dk), got (11, 11)": lambda: scores.General(
+        torch.ones(D, D)
+    ),
+    "Location: expected weight of shape (H=3, D=11, N), got (2, 11, 7)": lambda: scores.Location(
+        torch.ones(2, D, K)
+    ),
+    "Location: 7 keys, but weight has N=6 places": lambda: scores.Location(torch.ones(H, D, 6)),
+    "Additive: expected vector of shape (H=3, D=11), got (11, 3)": lambda: scores.Additive(
+        torch.ones(D, H)
+    ),
+    "Additive: expected vector of shape (H, D), got (11,)": lambda: scores.Additive(torch.ones(D)),
+    "Cosine: expected strength that broadcasts to (B=2, H=3, Q=5), got (7,)": (
+        lambda: scores.Cosine(torch.ones(K))
+    ),
+    "Relative: expected keys for an odd number of distances N = 2·reach + 1, got N=4": (
+        lambda: scores.Relative(torch.ones(H, 4, D))
+    ),
+    "Relative: expected keys of shape (H=3, N, D=11), got (2, 3, 11)": lambda: scores.Relative(
+        torch.ones(2, 3, D)
+    ),
+    "attend: expected score as a callable (q, k), got 'dot' of type str": lambda: "dot",
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_a_score_that_does_not_fit_is_refused_in_words(message):
+    q, k, v = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.randn(B, H, K, D)
+    with pytest.raises(ValueError) as refused:
+        attend(q, k, v, score=WRONG[message]())
+    assert str(refused.value) == message
+
+
+def test_keys_may_have_a_width_of_their_own_under_general():
+    q, k, weight = torch.randn(B, H, Q, D), torch.randn(B, H, K, 4), torch.randn(H, D, 4)
+    assert torch.allclose(
+        weigh(q, k, score=scores.General(weight)), weigh(q @ weight, k, score=scores.dot), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", ["general", "location", "additive", "relative"])
+def test_the_weights_of_a_score_have_a_gradient(name):
+    call = asked(Sizes(), score=name)
+    (weight,) = (x for x in vars(call.named["score"]).values() if x is not None)
+    weight.requires_grad_()
+    logits(call.q, call.k, **call.named).square().sum().backward()
+    assert weight.grad.abs().sum() > 0

@@ -1,0 +1,178 @@
+"""The blocks are PyTorch's, and one step at a time is the same as all at once."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from regard import look
+from regard.functional import rules
+from regard.layers import (
+    AddNorm,
+    DecoderBlock,
+    EncoderBlock,
+    MultiHead,
+    RelativeScore,
+    Rotary,
+)
+
+B, Q, K, H, E, INNER = 2, 5, 7, 3, 12, 11
+
+NORMS = ["before", "after"]
+
+
+def copied(ours: nn.Module, theirs: nn.Module) -> None:
+    """The weights of a block of PyTorch, in ours."""
+    for name, attention in (("own", "self_attn"), ("cross", "multihead_attn")):
+        if hasattr(ours, name):
+            same = MultiHead.from_torch(getattr(theirs, attention))
+            getattr(ours, name).load_state_dict(same.state_dict())
+    ours.think.inner.load_state_dict(theirs.linear1.state_dict())
+    ours.think.out.load_state_dict(theirs.linear2.state_dict())
+    names = [n for n in ("own_norm", "cross_norm", "think_norm") if hasattr(ours, n)]
+    for i, name in enumerate(names, 1):
+        norm = getattr(theirs, f"norm{i}")
+        nn.init.normal_(norm.weight)
+        nn.init.normal_(norm.bias)
+        getattr(ours, name).norm.load_state_dict(norm.state_dict())
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_an_encoder_block_is_that_of_torch(norm):
+    theirs = nn.TransformerEncoderLayer(
+        E, H, INNER, dropout=0.0, activation="gelu", batch_first=True, norm_first=norm == "before"
+    )
+    ours = EncoderBlock(E, H, INNER, norm=norm, activation=F.gelu)
+    copied(ours, theirs)
+    x, lengths = torch.randn(B, Q, E), torch.tensor([3, 5])
+    padded = torch.arange(Q) >= lengths[:, None]
+    expected = theirs(x, src_key_padding_mask=padded)
+    assert_close(ours(x, rule=rules.padding(lengths)), expected)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_decoder_block_is_that_of_torch(norm):
+    theirs = nn.TransformerDecoderLayer(
+        E, H, INNER, dropout=0.0, batch_first=True, norm_first=norm == "before"
+    )
+    ours = DecoderBlock(E, H, INNER, norm=norm)
+    copied(ours, theirs)
+    x, memory, lengths = torch.randn(B, Q, E), torch.randn(B, K, E), torch.tensor([3, 7])
+    ahead = ~torch.ones(Q, Q).tril().bool()
+    padded = torch.arange(K) >= lengths[:, None]
+    expected = theirs(x, memory, tgt_mask=ahead, memory_key_padding_mask=padded)
+    assert_close(ours(x, memory, memory_rule=rules.padding(lengths)), expected)
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("norm", NORMS)
+@torch.no_grad()
+def test_steps_of_an_encoder_block_are_one_causal_forward(norm, static):
+    block = EncoderBlock(E, H, INNER, norm=norm, score=RelativeScore(H, E // H, 2))
+    x, outs = torch.randn(B, K, E), []
+    cache = block.start(B).fixed(K) if static else block.start(B)
+    for part in x.split([3, 1, 3], 1):
+        out, cache = block.step(part, cache)
+        outs.append(out)
+    assert_close(torch.cat(outs, 1), block(x, rule=rules.causal))
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("norm", NORMS)
+@torch.no_grad()
+def test_steps_of_a_decoder_block_are_one_forward(norm, static):
+    block = DecoderBlock(E, H, INNER, norm=norm, turn=Rotary())
+    x, memory, outs = torch.randn(B, Q, E), torch.randn(B, K, E), []
+    rule, memory_rule = rules.window(2), rules.padding(torch.tensor([4, 7]))
+    cache, keys = block.start(B), block.cross.keys(memory)
+    cache, keys = (cache.fixed(9), keys.fixed(9)) if static else (cache, keys)
+    for part in x.split([1, 3, 1], 1):
+        out, cache = block.step(part, cache, keys, rule=rule, memory_rule=memory_rule)
+        outs.append(out)
+    whole = block(x, memory, rule=rule, memory_rule=memory_rule)
+    assert_close(torch.cat(outs, 1), whole)
+
+
+def test_the_future_does_not_leak_through_a_decoder_block():
+    block, x, memory = DecoderBlock(E, H, INNER), torch.randn(B, Q, E), torch.randn(B, K, E)
+    changed = x.clone()
+    changed[:, 3:] += 1
+    assert torch.equal(block(x, memory)[:, :3], block(changed, memory)[:, :3])
+
+
+def test_norm_before_leaves_the_way_through_open():
+    for norm, same in (("before", True), ("after", False)):
+        block, x = EncoderBlock(E, H, INNER, norm=norm), torch.randn(B, Q, E)
+        for layer in (block.own.out, block.think.out):
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        assert torch.equal(block(x), x) == same
+
+
+def test_a_look_names_the_attention_inside():
+    model = nn.ModuleDict(
+        {"encoder": EncoderBlock(E, H, INNER), "decoder": DecoderBlock(E, H, INNER)}
+    )
+    x, memory = torch.randn(B, Q, E), torch.randn(B, K, E)
+    with look(model) as seen:
+        model["decoder"](x, model["encoder"](memory))
+    assert seen.names() == ["encoder.own", "decoder.own", "decoder.cross"]
+    assert seen["decoder.cross"].weights().shape == (B, H, Q, K)
+
+
+@torch.no_grad()
+def test_a_look_sees_the_steps_of_a_decoder():
+    block, x, memory = DecoderBlock(E, H, INNER), torch.randn(B, Q, E), torch.randn(B, K, E)
+    with look(block) as whole:
+        block(x, memory)
+    with look(block) as seen:
+        cache, keys = block.start(B), block.cross.keys(memory)
+        for part in x.split(1, 1):
+            _, cache = block.step(part, cache, keys)
+    assert seen.names() == ["own", "cross"]
+    for name in seen.names():
+        assert_close(seen[name].weights(), whole[name].weights())
+
+
+def test_padding_changes_nothing_not_even_if_it_is_nan():
+    block, x, memory = DecoderBlock(E, H, INNER), torch.randn(B, Q, E), torch.randn(B, K, E)
+    more = torch.cat([memory, torch.full((B, 3, E), math.nan)], 1)
+    rule = rules.padding(torch.full((B,), K))
+    assert_close(block(x, more, memory_rule=rule), block(x, memory))
+
+
+def test_a_batch_is_its_rows():
+    block, x, memory = DecoderBlock(E, H, INNER), torch.randn(B, Q, E), torch.randn(B, K, E)
+    rows = [block(x[i : i + 1], memory[i : i + 1]) for i in range(B)]
+    assert_close(block(x, memory), torch.cat(rows))
+
+
+def test_weights_are_saved_and_loaded():
+    a, b = (DecoderBlock(E, H, INNER, score=RelativeScore(1, E // H, 2)) for _ in range(2))
+    b.load_state_dict(a.state_dict())
+    x, memory = torch.randn(B, Q, E), torch.randn(B, K, E)
+    assert torch.equal(a(x, memory), b(x, memory))
+
+
+def test_gradients_are_right():
+    block = DecoderBlock(4, 2, 3, activation=F.gelu).double()
+    x, memory = torch.randn(1, 2, 4).double(), torch.randn(1, 3, 4).double()
+    inputs = (x.requires_grad_(), memory.requires_grad_())
+    assert torch.autograd.gradcheck(block, inputs)
+
+
+def test_dropout_is_for_training():
+    block, x = EncoderBlock(E, H, INNER, dropout=0.3), torch.randn(B, Q, E)
+    assert not torch.equal(block(x), block(x))
+    block.eval()
+    assert torch.equal(block(x), block(x))
+
+
+def test_a_norm_that_stands_nowhere_is_refused():
+    # the shape checks of the tests would refuse it first, in other words
+    plain = getattr(AddNorm.__init__, "__wrapped__", AddNorm.__init__)
+    with pytest.raises(ValueError, match="AddNorm: expected norm 'before' or 'after', got 'late'"):
+        plain(AddNorm.__new__(AddNorm), E, norm="late")

@@ -1,0 +1,87 @@
+"""Positions as modules: joined to the input, turned into q and k, or a bias."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard.functional import positions, rules
+from regard.layers import Learned, MultiHead, RelativeBias, Rotary, Sinusoidal
+
+B, Q, E, H = 2, 5, 7, 3
+
+
+def test_sinusoidal_by_hand():
+    out = Sinusoidal(2)(torch.zeros(1, 2, 2), start=1)
+    expected = [[math.sin(1), math.cos(1)], [math.sin(2), math.cos(2)]]
+    assert_close(out, torch.tensor([expected]))
+
+
+@pytest.mark.parametrize("layer", [Sinusoidal(E), Learned(11, E)])
+def test_parts_are_the_whole(layer):
+    x = torch.randn(B, Q, E)
+    parts = [layer(x[:, :2]), layer(x[:, 2:], start=2)]
+    assert_close(torch.cat(parts, 1), layer(x))
+
+
+def test_a_table_may_stand_beside_the_tokens():
+    x = torch.randn(B, Q, E)
+    learned = Learned(11, 3, join=positions.concatenated)
+    out = learned(x)
+    assert out.shape == (B, Q, E + 3)
+    assert torch.equal(out[..., :E], x)
+    assert torch.equal(out[1, :, E:], learned.table[:Q])
+    assert Sinusoidal(4, join=positions.concatenated)(x).shape == (B, Q, E + 4)
+
+
+def test_learned_positions_may_start_at_a_tensor():
+    layer, x = Learned(11, E), torch.randn(B, Q, E)
+    assert torch.equal(layer(x, start=torch.tensor(4)), layer(x, start=4))
+
+
+def test_learned_positions_are_learned_and_saved():
+    a, b, x = Learned(11, E), Learned(11, E), torch.randn(B, Q, E)
+    b.load_state_dict(a.state_dict())
+    a(x).sum().backward()
+    assert a.table.grad.any(-1).tolist() == [True] * Q + [False] * 6
+    assert torch.equal(a(x), b(x))
+
+
+def test_more_tokens_than_positions_are_refused():
+    with pytest.raises(ValueError, match="Learned: 12 tokens, but the context holds 11"):
+        Learned(11, E)(torch.randn(B, Q, E), start=7)
+
+
+def test_rotary_turns_by_the_position():
+    x = torch.tensor([1.0, 0.0]).expand(1, 1, 2, 2)
+    turned = Rotary()(x, torch.tensor([0, 2]))
+    assert_close(turned, torch.tensor([[[[1.0, 0.0], [math.cos(2), math.sin(2)]]]]))
+
+
+def test_rotary_turns_slower_with_a_larger_base():
+    x = torch.tensor([0.0, 0.0, 1.0, 0.0]).expand(1, 1, 1, 4)
+    turned = Rotary(100.0)(x, torch.tensor([10]))
+    # the second of two pairs turns by p / √base
+    assert_close(turned, torch.tensor([[[[0.0, 0.0, math.cos(1), math.sin(1)]]]]))
+
+
+def test_a_relative_bias_begins_at_nothing_and_is_learned():
+    bias, layer = RelativeBias(H, buckets=8, farthest=16), MultiHead(12, H)
+    x = torch.randn(B, Q, 12)
+    out = layer(x, bias=bias.value())
+    assert_close(out, layer(x))
+    out.square().sum().backward()
+    assert bias.table.grad.any()
+
+
+@torch.no_grad()
+def test_a_relative_bias_is_the_same_step_by_step():
+    bias, layer = RelativeBias(H, buckets=6, ahead=False, farthest=5), MultiHead(12, H)
+    bias.table.normal_()
+    x = torch.randn(B, Q, 12)
+    whole = layer(x, rule=rules.causal, bias=bias.value())
+    for cache in (layer.start(B), layer.start(B).fixed(8)):
+        first, cache = layer.step(x[:, :3], cache, bias=bias.value())
+        rest, _ = layer.step(x[:, 3:], cache, bias=bias.value())
+        assert_close(torch.cat([first, rest], 1), whole)

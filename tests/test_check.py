@@ -1,0 +1,58 @@
+"""Errors say where, what was expected and what came."""
+
+import pytest
+import torch
+
+from regard import check
+
+
+def test_a_shape_is_written_with_its_letters():
+    assert check.shaped({"B": 2, "K": None, "D": 11}) == "(B=2, K, D=11)"
+
+
+def test_a_tensor_of_the_right_shape_passes():
+    check.shape("here", "x", torch.ones(2, 3), B=2, K=None)
+
+
+@pytest.mark.parametrize("given", [(2,), (3, 5), (2, 5, 1)], ids=str)
+def test_a_tensor_of_another_shape_is_refused(given):
+    with pytest.raises(ValueError, match=r"here: expected x of shape \(B=2, K\), got \("):
+        check.shape("here", "x", torch.ones(given), B=2, K=None)
+
+
+def test_what_is_no_tensor_has_no_shape():
+    with pytest.raises(ValueError, match=r"here: expected x as a tensor, got 3 of type int"):
+        check.shape("here", "x", 3, B=2)
+
+
+@pytest.mark.parametrize("given", [(), (7,), (1, 7), (5, 1), (5, 7)], ids=str)
+def test_what_broadcasts_without_growing_passes(given):
+    check.broadcasts("here", "x", torch.ones(given), Q=5, K=7)
+
+
+@pytest.mark.parametrize("given", [(5,), (7, 5), (1, 5, 7), (2, 7)], ids=str)
+def test_what_does_not_broadcast_is_refused(given):
+    with pytest.raises(ValueError, match=r"here: expected x that broadcasts to \(Q=5, K=7\), got"):
+        check.broadcasts("here", "x", torch.ones(given), Q=5, K=7)
+
+
+@pytest.mark.parametrize("given", [torch.ones(2), torch.ones(2).bool(), [1, 2]], ids=type)
+def test_only_whole_numbers_are_integers(given):
+    with pytest.raises(ValueError, match="here: expected x as a tensor of integers, got"):
+        check.integers("here", "x", given)
+
+
+@pytest.mark.parametrize("given", [torch.ones(2).long(), 1.0], ids=type)
+def test_only_a_float_tensor_is_one(given):
+    with pytest.raises(ValueError, match="here: expected x as a float tensor, got"):
+        check.floats("here", "x", given)
+
+
+def test_a_kind_is_said_in_words():
+    assert check.kind(torch.ones(1).half()) == "a tensor of float16"
+    assert check.kind("x") == "'x' of type str"
+
+
+def test_values_on_the_cpu_can_be_read():
+    assert check.readable(torch.ones(1))
+    assert not check.readable(torch.ones(1, device="meta"))
