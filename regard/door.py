@@ -13,7 +13,7 @@ from regard.functional import attention as plain
 from regard.functional.biases import Bias
 from regard.functional.call import Call, Why, checked, dropping, ordinary, spread
 from regard.functional.rules import Rule, causal
-from regard.functional.scores import Score, scaled_dot
+from regard.functional.scores import Additive, Score, scaled_dot
 from regard.functional.selects import Drawn, Sampled, Select, softmax
 from regard.kernels import chunked, flex, sdpa
 
@@ -120,14 +120,9 @@ def log_probability(
     check.shape("log_probability", "index", index, B=B, H=H, Q=Q)
     if check.readable(index) and bool(((index < 0) | (index >= K)).any()):
         raise ValueError(f"log_probability: expected index from 0 to K - 1 = {K - 1}")
-    if _asked not in ("auto", "reference", "chunked"):
-        raise ValueError(
-            f"log_probability: backend {_asked!r} cannot run this: it only reads values"
-        )
-    whole = _asked == "reference"
-    backend = "reference" if whole else "chunked"
-    run = _plain_log_probability if whole else chunked.log_probability
-    with looking.watching(call, lambda: Why(backend, {})):
+    why = _only("log_probability", "it only reads values", ["reference", "chunked"])
+    run = chunked.log_probability if why.backend == "chunked" else _plain_log_probability
+    with looking.watching(call, lambda: why):
         return run(call, index.long()).to(call.q.dtype)
 
 
@@ -191,27 +186,16 @@ def _why(call: Call, backend: str) -> Why:
 
 def _run(backend: str, call: Call) -> Tensor:
     if 0 in call.sizes:
-        return _reference(call)  # nothing to compute: zeros, whoever was asked
+        return plain.of(call)  # nothing to compute: zeros, whoever was asked
     return _RUN[backend](call)
-
-
-def _reference(call: Call) -> Tensor:
-    H = call.q.shape[1]
-    return plain.attention(
-        call.q,
-        spread(call.k, H),
-        spread(call.v, H),
-        score=call.score,
-        select=call.select,
-        rule=call.rule,
-        bias=call.bias,
-        dropout=call.dropout,
-    )
 
 
 def _logits(call: Call) -> Tensor:
     k = spread(call.k, call.q.shape[1])
-    return plain.logits(call.q, k, score=call.score, rule=call.rule, bias=call.bias)
+    score = call.score
+    if isinstance(score, Additive) and _asked != "reference":
+        score = chunked.InParts(score)
+    return plain.logits(call.q, k, score=score, rule=call.rule, bias=call.bias)
 
 
 def _plain_log_probability(call: Call, index: Tensor) -> Tensor:
@@ -220,11 +204,19 @@ def _plain_log_probability(call: Call, index: Tensor) -> Tensor:
 
 
 def _formed(call: Call, where: str, run: Callable[[], Tensor]) -> Tensor:
-    """What has to be formed whole (B, H, Q, K), which only the reference does."""
-    if _asked not in ("auto", "reference"):
-        raise ValueError(f"{where}: backend {_asked!r} cannot run this: it never forms (Q, K)")
-    with looking.watching(call, lambda: Why("reference", {})):
+    """What has to be formed whole (B, H, Q, K)."""
+    tiled = isinstance(call.score, Additive)
+    why = _only(where, "it never forms (Q, K)", ["reference", *(["chunked"] if tiled else [])])
+    with looking.watching(call, lambda: why):
         return run().to(call.q.dtype)
+
+
+def _only(where: str, reason: str, able: list[str]) -> Why:
+    """The last of the backends that are able to, or the one asked for, or an error."""
+    backend = able[-1] if _asked == "auto" else _asked
+    if backend not in able:
+        raise ValueError(f"{where}: backend {_asked!r} cannot run this: {reason}")
+    return Why(backend, {name: None if name in able else reason for name in _WHY_NOT})
 
 
 _WHY_NOT: dict[str, Callable[[Call], str | None]] = {
@@ -235,7 +227,7 @@ _WHY_NOT: dict[str, Callable[[Call], str | None]] = {
     "chunked": chunked.why_not,
 }
 _RUN: dict[str, Callable[[Call], Tensor]] = {
-    "reference": _reference,
+    "reference": plain.of,
     "sdpa": sdpa.attention,
     "flex": flex.attention,
     "chunked": chunked.attention,

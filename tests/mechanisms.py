@@ -3,6 +3,7 @@
 A new score, select, rule, bias or backend gets all of `tests/test_laws.py` by one line here.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,13 +44,6 @@ class Asked:
     @property
     def qkv(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.q, self.k, self.v
-
-    @property
-    def weighed(self) -> dict[str, Any]:
-        return self.named
-
-    def to(self, dtype: torch.dtype) -> "Asked":
-        return Asked(*(x.to(dtype) for x in self.qkv), self.named)
 
 
 def mask(*shape: int) -> Tensor:
@@ -165,29 +159,57 @@ def sizes(**fixed: int) -> st.SearchStrategy[Sizes]:
     return st.builds(built, heads, **drawn)
 
 
-@st.composite
-def some_rules(draw: st.DrawFn, s: Sizes, names: tuple[str, ...] = tuple(RULES)) -> Rule | Tensor:
-    """One rule, or two or three under `both` and `either`."""
-    chosen = [RULES[n](s) for n in draw(st.lists(st.sampled_from(names), min_size=1, max_size=3))]
-    while len(chosen) > 1:
-        join = draw(st.sampled_from([rules.both, rules.either]))
-        chosen = [join(*chosen[:2]), *chosen[2:]]
-    return chosen[0]
+Tree = str | tuple[str, Any, Any]  # a rule's name, or ("both" or "either", a tree, a tree)
 
 
-@st.composite
-def calls(draw: st.DrawFn, *, of: st.SearchStrategy[Sizes] | None = None, **names: Any) -> Asked:
-    """Any call at all: sizes, score, select, rules joined at random, bias.
+def trees(names: Iterable[str] = tuple(RULES)) -> st.SearchStrategy[Tree]:
+    """One rule, or a few under `both` and `either`."""
+    joined = st.sampled_from(["both", "either"])
+    return st.recursive(
+        st.sampled_from(list(names)), lambda tree: st.tuples(joined, tree, tree), max_leaves=3
+    )
 
-    A name given here is the list to draw from; None among them leaves it out.
-    """
-    s = draw(sizes() if of is None else of)
-    lists = {what: [*EVERYTHING[what], None] for what in ("score", "select", "bias")} | names
-    ruled = lists.pop("rule", [*RULES, None])
-    drawn = {what: draw(st.sampled_from(list(names))) for what, names in lists.items()}
-    torch.manual_seed(draw(st.integers(0, 1000)))
-    call = asked(s, **{what: name for what, name in drawn.items() if name is not None})
-    if None in ruled and draw(st.integers(0, 3)) == 0:
-        return call
-    some = tuple(name for name in ruled if name is not None)
-    return replace(call, named=call.named | ({"rule": draw(some_rules(s, some))} if some else {}))
+
+def grown(tree: Tree, s: Sizes) -> Rule | Tensor:
+    """The rule that a tree of names stands for."""
+    if isinstance(tree, str):
+        return RULES[tree](s)
+    join, *inner = tree
+    return {"both": rules.both, "either": rules.either}[join](*(grown(part, s) for part in inner))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Any call at all, before its tensors are drawn."""
+
+    sizes: Sizes
+    seed: int
+    score: str | None
+    select: str | None
+    bias: str | None
+    rule: Tree | None
+
+    def asked(self, dtype: torch.dtype = torch.float32) -> Asked:
+        torch.manual_seed(self.seed)
+        names = {"score": self.score, "select": self.select, "bias": self.bias}
+        call = asked(self.sizes, dtype, **{w: name for w, name in names.items() if name})
+        ruled = {"rule": grown(self.rule, self.sizes)} if self.rule else {}
+        return replace(call, named=call.named | ruled)
+
+
+def plans(
+    *,
+    of: st.SearchStrategy[Sizes] | None = None,
+    score: Iterable[str | None] = (*SCORES, None),
+    select: Iterable[str | None] = (*SELECTS, None),
+    bias: Iterable[str | None] = (*BIASES, None),
+    rule: st.SearchStrategy[Tree | None] | None = None,
+) -> st.SearchStrategy[Plan]:
+    """Calls of any sizes, scores, selects and biases out of these, and rules joined at random."""
+    return st.builds(
+        Plan,
+        sizes() if of is None else of,
+        st.integers(0, 1000),
+        *(st.sampled_from(list(names)) for names in (score, select, bias)),
+        trees() | st.none() if rule is None else rule,
+    )

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from regard.check import Number
 from regard.functional import biases, rules
 from regard.functional.biases import Bias
+from regard.functional.call import Call, spread
 from regard.functional.precision import wide
 from regard.functional.rules import Rule
 from regard.functional.scores import Score, scaled_dot
@@ -87,6 +88,21 @@ def log_probability(
     # a row whose chosen key is hidden is opened first, so that no NaN flows back through it
     total = scores.masked_fill(hidden, 0).logsumexp(-1, keepdim=True)
     return (chosen - total).masked_fill(hidden, HIDDEN)[..., 0]
+
+
+def of(call: Call) -> Float[Tensor, "B H Q Dv"]:
+    """What each query of a call reads, grouped heads and all."""
+    H = call.q.shape[1]
+    return attention(
+        call.q,
+        spread(call.k, H),
+        spread(call.v, H),
+        score=call.score,
+        select=call.select,
+        rule=call.rule,
+        bias=call.bias,
+        dropout=call.dropout,
+    )
 
 
 def visible(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard import check
-from regard.functional.rules import places
+from regard.functional.rules import entries, places
 
 Bias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -108,9 +108,7 @@ class Given:
     offset: int = 0
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        full = self.values.reshape((1,) * (4 - self.values.dim()) + self.values.shape)
-        at = (b, h, q - self.offset, k)
-        return full[tuple(i if n > 1 else 0 * i for i, n in zip(at, full.shape, strict=True))]
+        return entries(self.values, b, h, q - self.offset, k)
 
     def placed(self, B: int, H: int, Q: int, K: int) -> "Given":
         """The bias for these sizes."""

@@ -218,9 +218,7 @@ class Given:
             )
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        full = self.mask.reshape((1,) * (4 - self.mask.dim()) + self.mask.shape)
-        places = (b, h, q - self.offset, k)
-        return full[tuple(i if n > 1 else 0 * i for i, n in zip(places, full.shape, strict=True))]
+        return entries(self.mask, b, h, q - self.offset, k)
 
     def placed(self, B: int, H: int, Q: int, K: int) -> "Given":
         """The rule for these sizes."""
@@ -355,6 +353,12 @@ def places(
     h = torch.arange(H, device=device)[:, None, None]
     q = torch.arange(K - Q, K, device=device)[:, None]
     return b, h, q, torch.arange(K, device=device)
+
+
+def entries(table: Tensor, *index: Tensor) -> Tensor:
+    """The entries of what broadcasts to (B, H, Q, K), at one index an axis."""
+    table = table.reshape((1,) * (4 - table.dim()) + table.shape)
+    return table[tuple(i if n > 1 else 0 * i for i, n in zip(index, table.shape, strict=True))]
 
 
 def band(rule: Rule | None) -> tuple[Number, Number]:

@@ -26,8 +26,8 @@ Block = tuple[slice, slice, slice]  # batch, heads, queries
 class _Problem:
     """One call, cut into blocks of (batch, heads, queries), and these into tiles.
 
-    A block holds scores (n, q, K) of n pairs of a batch row and a head; the small work of softmax is
-    done for a block at once. A tile holds the hidden layer (n, q, k, D) of a part of a block.
+    A block holds scores (n, q, K) of n pairs of a batch row and a head; what is small work is done
+    for a block at once. A tile holds the hidden layer (n, q, k, D) of a part of a block.
     """
 
     def __init__(
@@ -63,8 +63,9 @@ class _Problem:
 
     def blocks(self) -> Iterator[Block]:
         """Slices that cover all queries; none if there is nothing to see."""
-        sizes = zip((self.B, self.H, self.Q if self.K else 0), self.block, strict=True)
-        return product(*(_cut(0, size, step) for size, step in sizes))
+        batch, heads, rows = self.block
+        queries = self.Q if self.K else 0
+        return product(_cut(0, self.B, batch), _cut(0, self.H, heads), _cut(0, queries, rows))
 
     def inputs(self, block: Block) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (n, q, D), keys (n, K, D) and vectors (n, D, 1) of a block."""
@@ -241,7 +242,7 @@ def _tiles_backward(
     if call.keys < call.K:
         # Rows too long for a tile: the gradient of a score needs its whole row, so all scores of
         # the block are computed once more before any tile goes through tanh.
-        weights, d_scores = _softmax_backward(_scores(call, block), *rows, call.least)
+        weights, d_scores = _softmax_backward(_scores(call, block), *rows, least=call.least)
     else:
         weights, d_scores = torch.zeros_like(rows[0]), torch.zeros_like(rows[0])
     offset = call.offset(block)
@@ -255,14 +256,14 @@ def _tiles_backward(
                 if offset is not None:
                     scores += offset[:, i * call.rows : (i + 1) * call.rows, run]
                 w[:, :, run], d[:, :, run] = _softmax_backward(
-                    scores, d_weights[:, :, run], d_chosen, index - run.start, call.least
+                    scores, d_weights[:, :, run], d_chosen, index - run.start, least=call.least
                 )
             _through_tanh(d[:, :, run], hidden, dq_, dk[:, run], d_vector_)
     return weights, d_scores
 
 
 def _softmax_backward(
-    scores: Tensor, d_weights: Tensor, d_chosen: Tensor, index: Tensor, least: float
+    scores: Tensor, d_weights: Tensor, d_chosen: Tensor, index: Tensor, *, least: float
 ) -> tuple[Tensor, Tensor]:
     """Weights and gradient of whole rows of scores (n, q, k); a blind row has zeros coming in."""
     weights = torch.softmax(scores.clamp_(min=least), -1)

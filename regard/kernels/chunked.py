@@ -8,7 +8,7 @@ runs as blocks, one that keeps it near a centre of its own as gathered keys (bot
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -25,6 +25,8 @@ from regard.kernels import additive_tiled, sdpa
 
 # How many (q, k) pairs of a mask, a bias or a score are spelled out at a time.
 PAIRS = 1 << 22
+# How many terms of an additive score are formed at a time where all scores are wanted.
+TERMS = 1 << 22
 # How many queries share a stretch of keys, or a multiple of it.
 BLOCK = 32
 
@@ -81,6 +83,23 @@ def log_probability(call: Call, index: Tensor) -> Tensor:
     return torch.cat(outs, 2)
 
 
+@dataclass(frozen=True, eq=False)
+class InParts:
+    """An additive score that is formed a few queries at a time, and again so in the backward.
+
+    All scores come out, but no (Q, K, D) tensor is ever there.
+    """
+
+    score: Additive
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        rows = max(1, TERMS // max(1, k.numel()))
+        if rows >= q.shape[2]:
+            return self.score(q, k)
+        parts = [checkpoint(self.score, part, k, use_reentrant=False) for part in q.split(rows, 2)]
+        return torch.cat(parts, 2)
+
+
 def _banded(call: Call) -> bool:
     near = math.isfinite(sum(rules.band(call.rule)))
     return near and selects.local(call.select) and isinstance(call.score, (*folds, Additive))
@@ -120,16 +139,7 @@ def _dense(pieces: Call) -> Tensor:
         return sdpa.attention(pieces)
     if isinstance(pieces.score, Additive) and pieces.select is softmax and not pieces.dropout:
         return _tiled(pieces)
-    return plain.attention(
-        pieces.q,
-        pieces.k,
-        pieces.v,
-        score=pieces.score,
-        select=pieces.select,
-        rule=pieces.rule,
-        bias=pieces.bias,
-        dropout=pieces.dropout,
-    )
+    return plain.of(pieces)
 
 
 def _tiled(part: Call) -> Tensor:

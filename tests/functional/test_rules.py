@@ -3,12 +3,11 @@
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import create_mask, flex_attention
 
 from regard import attend, rules, use_backend
 from regard.functional.rules import band, dense, draw, parts, placed, places, seen
-from tests.mechanisms import RULES, Sizes, asked, mask, sizes, some_rules
+from tests.mechanisms import RULES, Sizes, asked, grown, mask, sizes, trees
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
 
@@ -76,29 +75,26 @@ def test_both_and_either_by_hand():
     assert draw(rules.either(near, first), 3, 3) == picture("██░ ███ ███")
 
 
-@given(st.data())
-def test_both_is_and_either_is_or(data):
-    s = data.draw(sizes())
-    one, two = data.draw(some_rules(s)), data.draw(some_rules(s))
+@given(sizes(), trees(), trees())
+def test_both_is_and_either_is_or(s, one, two):
+    one, two = grown(one, s), grown(two, s)
     a, b = dense(one, *s.full), dense(two, *s.full)
     assert torch.equal(dense(rules.both(one, two), *s.full), a & b)
     assert torch.equal(dense(rules.either(one, two), *s.full), a | b)
 
 
-@given(st.data())
-def test_a_rule_asked_for_single_places_says_the_same(data):
-    s = data.draw(sizes(B=2, Q=5, K=7))
-    rule = placed(data.draw(some_rules(s)), *s.full)
+@given(sizes(B=2, Q=5, K=7), trees())
+def test_a_rule_asked_for_single_places_says_the_same(s, tree):
+    rule = placed(grown(tree, s), *s.full)
     whole = dense(rule, *s.full)
     for b, h, q, k in [(0, 0, 0, 0), (1, s.H - 1, 4, 6), (1, 0, 3, 2)]:
         one = rule(*map(torch.tensor, (b, h, q + s.K - s.Q, k)))
         assert bool(one) == bool(whole[b, h, q, k])
 
 
-@given(st.data())
-def test_nothing_is_seen_outside_of_the_band(data):
-    s = data.draw(sizes(K=13))
-    rule = data.draw(some_rules(s))
+@given(sizes(K=13), trees())
+def test_nothing_is_seen_outside_of_the_band(s, tree):
+    rule = placed(grown(tree, s), *s.full)
     back, ahead = band(rule)
     _, _, q, k = places(*s.full)
     assert not (dense(rule, *s.full) & ((k < q - back) | (k > q + ahead))).any()
@@ -113,6 +109,7 @@ def test_a_rule_is_a_mask_mod_of_flex_attention(name):
     assert torch.equal(~hidden, dense(rule, *s.full))
 
 
+@pytest.mark.compiled
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_flex_attention_takes_our_rule_as_it_is():
     q, k, v = (torch.randn(B, H, K, D) for _ in "qkv")

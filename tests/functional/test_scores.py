@@ -58,6 +58,12 @@ def test_relative_by_hand():
     assert scores.Relative(keys)(q, k).tolist() == [[[[1.0, 3.0, 13.0]]]]
 
 
+def test_relative_takes_the_scale_of_the_paper_too():
+    q, k, r = torch.randn(B, H, Q, 4), torch.randn(B, H, K, 4), torch.randn(H, 5, 4)
+    bare, scaled = scores.Relative(r)(q, k), scores.Relative(r, scale=None)(q, k)
+    assert torch.allclose(scaled, bare / 2, atol=1e-6)
+
+
 def test_cosine_is_torch_s():
     q, k = torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
     theirs = F.cosine_similarity(q[:, :, :, None], k[:, :, None], dim=-1)
@@ -162,7 +168,6 @@ WRONG = {
     "Relative: expected keys of shape (H=3, N, D=11), got (2, 3, 11)": lambda: scores.Relative(
         torch.ones(2, 3, D)
     ),
-    "attend: expected score as a callable (q, k), got 'dot' of type str": lambda: "dot",
 }
 
 
@@ -184,7 +189,7 @@ def test_keys_may_have_a_width_of_their_own_under_general():
 @pytest.mark.parametrize("name", ["general", "location", "additive", "relative"])
 def test_the_weights_of_a_score_have_a_gradient(name):
     call = asked(Sizes(), score=name)
-    (weight,) = (x for x in vars(call.named["score"]).values() if x is not None)
+    (weight,) = (x for x in vars(call.named["score"]).values() if isinstance(x, torch.Tensor))
     weight.requires_grad_()
     logits(call.q, call.k, **call.named).square().sum().backward()
     assert weight.grad.abs().sum() > 0
