@@ -53,6 +53,12 @@ def floats(where: str, name: str, given: Any) -> None:
         raise ValueError(f"{where}: expected {name} as a float tensor, got {kind(given)}")
 
 
+def truths(where: str, name: str, given: Any) -> None:
+    """Refuse anything but a tensor of bools."""
+    if not isinstance(given, Tensor) or given.dtype != torch.bool:
+        raise ValueError(f"{where}: expected {name} as a bool tensor, got {kind(given)}")
+
+
 def _tensor(where: str, name: str, given: Any) -> None:
     if not isinstance(given, Tensor):
         raise ValueError(f"{where}: expected {name} as a tensor, got {kind(given)}")

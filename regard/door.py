@@ -112,18 +112,22 @@ def log_probability(
     Args:
         q: queries, as all other arguments like those of `attend`.
         k: keys.
-        index: the key of each query (B, H, Q). A key that may not be seen gives −inf.
+        index: the key of each query (B, H, Q). A key that may not be seen gives −inf; −1, which is
+            what `sampled` draws for a query that sees nothing, gives 0.
     """
     call = checked(q, k, None, score=score, rule=rule, bias=bias, where="log_probability")
     B, H, Q, K = call.sizes
     check.integers("log_probability", "index", index)
     check.shape("log_probability", "index", index, B=B, H=H, Q=Q)
-    if check.readable(index) and bool(((index < 0) | (index >= K)).any()):
-        raise ValueError(f"log_probability: expected index from 0 to K - 1 = {K - 1}")
+    if check.readable(index) and bool(((index < -1) | (index >= K)).any()):
+        raise ValueError(f"log_probability: expected index from -1 to K - 1 = {K - 1}")
+    if 0 in call.sizes:
+        return call.q.new_zeros(B, H, Q)
     why = _only("log_probability", "it only reads values", ["reference", "chunked"])
     run = chunked.log_probability if why.backend == "chunked" else _plain_log_probability
     with looking.watching(call, lambda: why):
-        return run(call, index.long()).to(call.q.dtype)
+        drawn = run(call, index.long().clamp_min(0)).to(call.q.dtype)
+    return drawn.masked_fill(index < 0, 0)
 
 
 def why(

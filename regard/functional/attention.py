@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard import check
 from regard.check import Number
 from regard.functional import biases, rules
 from regard.functional.biases import Bias
@@ -53,7 +54,11 @@ def weights(
     bias: Bias | Tensor | None = None,
 ) -> Float[Tensor, "B H Q K"]:
     """How much of each key each query reads, in float32 or better."""
-    return wide(select(logits(q, k, score=score, rule=rule, bias=bias)))
+    scores = logits(q, k, score=score, rule=rule, bias=bias)
+    selected = wide(select(scores))
+    B, H, Q, K = scores.shape
+    check.shape("attend", "what select returns", selected, B=B, H=H, Q=Q, K=K)
+    return selected
 
 
 def logits(
@@ -67,6 +72,8 @@ def logits(
     """The scores before selecting, in float32 or better; −inf where a key may not be seen."""
     seen = visible(q, k, rule)
     scores = wide(score(without_blind(q, seen), without_hidden(k, seen)))
+    B, H, Q, _ = q.shape
+    check.shape("attend", "what score returns", scores, B=B, H=H, Q=Q, K=k.shape[2])
     if bias is not None:
         scores = scores + addend(q, k, bias).to(scores.dtype)
     return scores if seen is None else scores.masked_fill(~seen, HIDDEN)
@@ -116,6 +123,7 @@ def visible(
         seen = rule
     else:
         seen = rules.seen(rules.placed(rule, *sizes), *sizes, device=q.device)
+    check.truths("attend", "what rule returns", seen)
     return seen[(None,) * (4 - seen.dim())]
 
 
@@ -126,7 +134,9 @@ def addend(
     if isinstance(bias, Tensor):
         return bias
     sizes = (*q.shape[:3], k.shape[2])
-    return biases.added(biases.placed(bias, *sizes), *sizes, device=q.device)
+    values = biases.added(biases.placed(bias, *sizes), *sizes, device=q.device)
+    check.floats("attend", "what bias returns", values)
+    return values
 
 
 def without_hidden(

@@ -1,6 +1,7 @@
 """One call of attention as a value: what is asked for, before anyone decides how to run it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,7 +51,8 @@ class Why:
         others = {name: reason for name, reason in self.reasons.items() if name != self.backend}
         lines = [f"{self.backend} runs this call"]
         lines += [
-            f"  {name}: {reason or 'could, but comes later'}" for name, reason in others.items()
+            f"  {name}: {reason or 'could, but another comes first'}"
+            for name, reason in others.items()
         ]
         return "\n".join(lines)
 
@@ -70,22 +72,18 @@ def checked(
     v = k if v is None else v
     tensors(q, k, v, where=where)
     q, k, v = autocast(q, k, v)
+    _value(where, "score", score, "a callable (q, k)")
+    _value(where, "select", select, "a callable on scores")
     if isinstance(score, known):
         score.fits(q, k)
-    elif not callable(score):
-        raise _not_callable(where, "score", "a callable (q, k)", score)
     if isinstance(select, Gaussian):
         select.fits(q)
-    elif not callable(select):
-        raise _not_callable(where, "select", "a callable on scores", select)
     sizes = (*q.shape[:3], k.shape[2])
     if rule is not None:
-        if not callable(rule) and not isinstance(rule, Tensor):
-            raise _not_callable(where, "rule", "a callable (b, h, q, k) or a bool tensor", rule)
+        _value(where, "rule", rule, "a callable (b, h, q, k) or a bool tensor")
         rule = rules.placed(rule, *sizes)
     if bias is not None:
-        if not callable(bias) and not isinstance(bias, Tensor):
-            raise _not_callable(where, "bias", "a callable (b, h, q, k) or a float tensor", bias)
+        _value(where, "bias", bias, "a callable (b, h, q, k) or a float tensor")
         bias = biases.placed(bias, *sizes)
     return Call(q, k, v, score, select, rule, bias, 0.0)
 
@@ -99,6 +97,8 @@ def dropping(call: Call, dropout: Number) -> Call:
 
 def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether q, k and v plainly go together, at a glance; if not, `checked` says why."""
+    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
+        return False
     if not (q.dim() == k.dim() == v.dim() == 4 and q.dtype == k.dtype == v.dtype):
         return False
     B, H, Q, D = q.shape
@@ -134,6 +134,17 @@ def autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return q.to(to), k.to(to), v.to(to)
 
 
+def tensors_of(value: Any) -> list[Tensor]:
+    """Every tensor that a call, a score, a rule, a bias or a select holds."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, tuple):
+        return [x for part in value for x in tensors_of(part)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [x for f in fields(value) for x in tensors_of(getattr(value, f.name))]
+    return []
+
+
 def spread(x: Tensor, heads: int) -> Tensor:
     """Keys or values with a head for each query head; queries of a group share one."""
     shared = x.shape[1]
@@ -143,8 +154,15 @@ def spread(x: Tensor, heads: int) -> Tensor:
     return x[:, :, None].expand(B, shared, heads // shared, K, E).reshape(B, heads, K, E)
 
 
-def _not_callable(where: str, name: str, form: str, given: object) -> ValueError:
-    return ValueError(f"{where}: expected {name} as {form}, got {check.kind(given)}")
+def _value(where: str, name: str, given: object, form: str) -> None:
+    """Refuse what cannot be called, and a kind of thing where one of its kind is wanted."""
+    if isinstance(given, type):
+        raise ValueError(
+            f"{where}: expected {name} as a value, got the class {given.__name__} itself; "
+            "call it with its arguments first"
+        )
+    if not callable(given) and not isinstance(given, Tensor):
+        raise ValueError(f"{where}: expected {name} as {form}, got {check.kind(given)}")
 
 
 def _name(x: Tensor) -> str:

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from regard import check
 from regard.check import Number
+from regard.functional.precision import finest
 
 
 def sinusoidal(
@@ -24,7 +25,7 @@ def sinusoidal(
         raise ValueError(
             f"sinusoidal: expected length >= 0 and width >= 1, got {length} and {width}"
         )
-    even = torch.arange(0, width, 2, dtype=torch.float64, device=device)
+    even = torch.arange(0, width, 2, dtype=finest(device), device=device)
     places = start + torch.arange(length, device=device)
     angles = places[:, None] * base ** (-even / width)  # (Q, ceil(E / 2))
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width].float()
@@ -51,7 +52,7 @@ def rotary(
     D = x.shape[-1]
     if D % 2:
         raise ValueError(f"rotary: expected an even width D, got {D}")
-    rates = base ** (-torch.arange(0, D, 2, dtype=torch.float64, device=x.device) / D)
+    rates = base ** (-torch.arange(0, D, 2, dtype=finest(x.device), device=x.device) / D)
     angles = positions[:, None] * rates  # (Q, D / 2)
     # angles grow with the position: their sine is taken in float64 and only then rounded
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)

@@ -7,3 +7,8 @@ from torch import Tensor
 def wide(x: Tensor) -> Tensor:
     """`x` in float32 if it is stored in half precision, else `x` itself."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def finest(device: torch.device | None) -> torch.dtype:
+    """float64, or float32 on a device that has nothing finer."""
+    return torch.float32 if device is not None and device.type == "mps" else torch.float64

@@ -320,9 +320,18 @@ def dense(
     return seen(placed(rule, B, H, Q, K), B, H, Q, K, device=device).expand(B, H, Q, K)
 
 
-def draw(rule: Rule | Tensor, Q: int, K: int, *, B: int = 1, H: int = 1) -> str:
-    """The rule of batch row 0 and head 0 as text, a line a query: █ may be seen, ░ may not."""
-    rows = dense(rule, B, H, Q, K)[0, 0].tolist()
+def draw(
+    rule: Rule | Tensor,
+    Q: int,
+    K: int,
+    *,
+    B: int = 1,
+    H: int = 1,
+    batch: int = 0,
+    head: int = 0,
+) -> str:
+    """The rule for one batch row of B and head of H as text, a line a query: █ may be seen."""
+    rows = dense(rule, B, H, Q, K)[batch, head].tolist()
     return "\n".join("".join("░█"[s] for s in row) for row in rows)
 
 

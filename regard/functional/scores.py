@@ -23,7 +23,7 @@ Folded = tuple[Tensor, Tensor, Number]
 
 @dataclass(frozen=True)
 class Dot:
-    """Luong et al. 2015, eq. 8 (dot): `q · k · scale`.
+    """Luong et al. 2015, 3.1 (dot): `q · k · scale`.
 
     With `scale=None` it is Vaswani et al. 2017, eq. 1: `q · k / √D`.
     """
@@ -92,7 +92,7 @@ class Cosine:
 
 @dataclass(frozen=True, eq=False)
 class General:
-    """Luong et al. 2015, eq. 8 (general): `q · weight · k`, with weight (H, D, Dk)."""
+    """Luong et al. 2015, 3.1 (general): `q · weight · k`, with weight (H, D, Dk)."""
 
     weight: Tensor
 
@@ -119,7 +119,7 @@ class General:
 
 @dataclass(frozen=True, eq=False)
 class Location:
-    """Luong et al. 2015, eq. 9 (location): `q · weight`, with weight (H, D, N) for N places.
+    """Luong et al. 2015, eq. 8 (location): `q · weight`, with weight (H, D, N) for N places.
 
     The keys' content plays no part. Fewer keys than N take the first places.
     """

@@ -7,16 +7,15 @@ a block may see. It needs a GPU to be fast and to have gradients; on a CPU it ru
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, is_tensor
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch import Tensor
 
 from regard.functional import biases
-from regard.functional.call import Call, spread
+from regard.functional.call import Call, spread, tensors_of
 from regard.functional.rules import (
     At,
     Causal,
@@ -32,13 +31,16 @@ from regard.functional.rules import (
 from regard.functional.scores import folds
 from regard.functional.selects import softmax
 
+if TYPE_CHECKING:  # it takes a second to import, so it is only where it runs
+    from torch.nn.attention.flex_attention import BlockMask
+
 # How many pairs of a query and a key make up for the seconds it takes to compile.
 WORTH = 1 << 22
 # Rules and biases that are compiled once, however often they are made.
 KNOWN = (Causal, Window, Prefix, Padding, Documents, At, biases.Alibi, biases.Relative)
 # Block masks made lately, and which keys are seen at all: a training step asks for them again.
 KEPT = 32
-_kept: OrderedDict[Any, tuple[BlockMask, Tensor | None]] = OrderedDict()
+_kept: OrderedDict[Any, tuple["BlockMask", Tensor | None]] = OrderedDict()
 
 
 def why_not(call: Call) -> str | None:
@@ -66,16 +68,18 @@ def why_not(call: Call) -> str | None:
 def pays(call: Call) -> bool:
     """Whether this is worth compiling: on a card, for many pairs, under a rule that stays one."""
     _, _, Q, K = call.sizes
-    if call.q.device.type != "cuda" or Q * K < WORTH or find_spec("triton") is None:
+    if call.q.device.type != "cuda" or Q * K < WORTH or not _has_triton():
         return False
     functions = [*parts(call.rule), *([] if call.bias is None else [call.bias])]
-    learned = any(x.requires_grad for f in functions for x in vars(f).values() if is_tensor(x))
+    learned = any(x.requires_grad for x in tensors_of((call.rule, call.bias)))
     kept = all(isinstance(f, KNOWN) for f in functions)
     return kept and not learned and any(f != causal for f in functions)
 
 
 def attention(call: Call) -> Tensor:
     """What each query reads (B, H, Q, Dv)."""
+    from torch.nn.attention.flex_attention import flex_attention
+
     assert isinstance(call.score, folds)
     q, k, scale = call.score.fold(call.q, call.k)
     v = call.v
@@ -93,6 +97,11 @@ def attention(call: Call) -> Tensor:
     return run(q, k, v, _score_mod(call), mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
 
 
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
 @lru_cache(maxsize=64)
 def _compiled(rule: Any, bias: Any) -> Any:
     """A compiled kernel for each kind of rule and bias.
@@ -100,6 +109,8 @@ def _compiled(rule: Any, bias: Any) -> Any:
     PyTorch compiles one function only so often, then runs it unfused without a word. So each kind
     gets a function of its own, and running out is an error.
     """
+
+    from torch.nn.attention.flex_attention import flex_attention
 
     def run(*args: Any, **kwargs: Any) -> Tensor:
         return flex_attention(*args, **kwargs)
@@ -130,7 +141,7 @@ def _score_mod(call: Call) -> Callable[..., Tensor] | None:
     return biased
 
 
-def _block_mask(call: Call) -> tuple[BlockMask, Tensor | None]:
+def _block_mask(call: Call) -> tuple["BlockMask", Tensor | None]:
     """The rule as blocks, and which keys anyone sees (B, H, K), None if all; kept by rule."""
     assert call.rule is not None
     sizes, device = call.sizes, call.q.device
@@ -147,18 +158,21 @@ def _block_mask(call: Call) -> tuple[BlockMask, Tensor | None]:
 
 def _made(
     rule: Rule, sizes: tuple[int, int, int, int], device: torch.device
-) -> tuple[BlockMask, Tensor | None]:
+) -> tuple["BlockMask", Tensor | None]:
+    from torch.nn.attention.flex_attention import create_block_mask
+
     B, H, Q, K = sizes
 
     def mod(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return rule(b, h, q + (K - Q), k)
 
-    bare = all(isinstance(part, Window | Causal) for part in parts(rule))
-    one = bare and Q == K  # the same for every batch row and head, and every key is seen by itself
-    mask = create_block_mask(
-        mod, None if bare else B, None if bare else H, Q, K, device=str(device)
-    )
-    return mask, None if one else _reached(rule, sizes, device)
+    kinds = {type(part) for part in parts(rule)}
+    # what is the same for every batch row or head is looked at once
+    rows = None if kinds <= {Causal, Window, Prefix} and not isinstance(rule, At) else B
+    heads = None if kinds <= {Causal, Window, Prefix, Padding, Documents} else H
+    mask = create_block_mask(mod, rows, heads, Q, K, device=str(device))
+    every_key_sees_itself = kinds <= {Causal, Window} and rows is None and Q == K
+    return mask, None if every_key_sees_itself else _reached(rule, sizes, device)
 
 
 def _reached(

@@ -36,7 +36,7 @@ class Classic(Protocol):
 
 
 class Dot(nn.Module):
-    """Luong et al. 2015, eq. 8 (dot): `x · memory`, with nothing to learn."""
+    """Luong et al. 2015, 3.1 (dot): `x · memory`, with nothing to learn."""
 
     def keys(self, memory: Tensor) -> Tensor:
         """The memory itself."""
@@ -92,7 +92,7 @@ class Additive(nn.Module):
 
 
 class General(nn.Module):
-    """Luong et al. 2015, eq. 8 (general): `x · W · memory`.
+    """Luong et al. 2015, 3.1 (general): `x · W · memory`.
 
     Args:
         query_width: how wide `x` is.
@@ -124,7 +124,7 @@ class General(nn.Module):
 
 
 class Location(nn.Module):
-    """Luong et al. 2015, eq. 9 (location): `W x`, a score for each place, whatever stands there.
+    """Luong et al. 2015, eq. 8 (location): `W x`, a score for each place, whatever stands there.
 
     Args:
         query_width: how wide `x` is.

@@ -46,7 +46,7 @@ class AdditiveScore(nn.Module):
 
 
 class GeneralScore(nn.Module):
-    """Luong et al. 2015, eq. 8 (general): `q · weight · k`, with a learned weight for each head.
+    """Luong et al. 2015, 3.1 (general): `q · weight · k`, with a learned weight for each head.
 
     Args:
         heads: how many heads the queries have.
@@ -82,7 +82,7 @@ class CosineScore(nn.Module):
 
 
 class LocationScore(nn.Module):
-    """Luong et al. 2015, eq. 9 (location): `q · weight`, a learned column for each place.
+    """Luong et al. 2015, eq. 8 (location): `q · weight`, a learned column for each place.
 
     Args:
         heads: how many heads the queries have.

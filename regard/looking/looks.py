@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn, overrides
 from torch.overrides import TorchFunctionMode
 
-from regard.functional.call import Call, Why
+from regard.functional.call import Call, Why, tensors_of
 from regard.looking import foreign
-from regard.looking.sight import Kept, Sight, kept, tensors_of
+from regard.looking.sight import Kept, Sight, kept
 
+# Looks belong to the process; one watcher reports to all that are open.
 _looks: list["Seen"] = []
 _inside = False
 
@@ -73,15 +74,14 @@ def look(model: nn.Module | None = None, *, copy: bool = False) -> Iterator[Seen
     """
     if model is not None:
         _refuse_compiled(model)
+        _warn_of_fast_path(model)
     seen = Seen(model, copy)
     hooks = _follow(model, seen) if model is not None else []
-    watcher = nullcontext() if _looks else _Watcher()  # one reports to all open looks
-    _looks.append(seen)
+    _open(seen)
     try:
-        with _fast_path_off(model), watcher:
-            yield seen
+        yield seen
     finally:
-        _looks.remove(seen)
+        _close(seen)
         for hook in hooks:
             hook.remove()
 
@@ -165,21 +165,37 @@ def _refuse_compiled(model: nn.Module) -> None:
             raise ValueError("look: a compiled model cannot be looked into; look at the eager one")
 
 
-@contextmanager
-def _fast_path_off(model: nn.Module | None) -> Iterator[None]:
-    """PyTorch's encoder layers hide their attention in one native call; without it they show it."""
-    was = torch.backends.mha.get_fastpath_enabled()
+def _warn_of_fast_path(model: nn.Module) -> None:
     native = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
-    if was and model is not None:
-        hidden = [m for m in model.modules() if isinstance(m, native) and not m.training]
-        if hidden:
-            warnings.warn(
-                f"look: {type(hidden[0]).__name__} runs without PyTorch's native fast path while "
-                "it is looked at; the last bits of its output may differ",
-                stacklevel=5,
-            )
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(was)
+    hidden = [m for m in model.modules() if isinstance(m, native) and not m.training]
+    if hidden and torch.backends.mha.get_fastpath_enabled():
+        warnings.warn(
+            f"look: {type(hidden[0]).__name__} runs without PyTorch's native fast path while it is "
+            "looked at; the last bits of its output may differ",
+            stacklevel=4,
+        )
+
+
+def _open(seen: Seen) -> None:
+    """The first look to open puts the watcher up, and takes down the fast path.
+
+    PyTorch's encoder layers hide their attention in one native call; without it they show it.
+    """
+    global _fast_path
+    if not _looks:
+        _fast_path = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        _watcher.__enter__()
+    _looks.append(seen)
+
+
+def _close(seen: Seen) -> None:
+    """The last look to close leaves everything as it was."""
+    _looks.remove(seen)
+    if not _looks:
+        _watcher.__exit__(None, None, None)
+        torch.backends.mha.set_fastpath_enabled(_fast_path)
+
+
+_watcher = _Watcher()
+_fast_path = True

@@ -134,17 +134,6 @@ def kept(
     return Kept(make, tuple((tensor, tensor._version) for tensor in tensors), why)
 
 
-def tensors_of(value: Any) -> list[Tensor]:
-    """Every tensor that a call, a score, a rule, a bias or a select holds."""
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, tuple):
-        return [x for part in value for x in tensors_of(part)]
-    if is_dataclass(value) and not isinstance(value, type):
-        return [x for f in fields(value) for x in tensors_of(getattr(value, f.name))]
-    return []
-
-
 def _copied(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.clone()
