@@ -11,7 +11,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard import biases, rules, scores, selects
+from regard import biases, rules
+from regard.functional import scores, selects
 from regard.functional.rules import Rule
 
 
@@ -76,6 +77,8 @@ SCORES = {
     "relative shared": lambda s: scores.Relative(torch.randn(1, 3, s.D)),
     "one's own": lambda s: closeness,
 }
+# Scores that are a dot product once q and k are projected, so that fused kernels take them.
+FUSED = [name for name, made in SCORES.items() if isinstance(made(Sizes()), scores.folds)]
 # Scores that depend on the content of q and k alone, not on where they stand.
 PLACELESS = [n for n in SCORES if not n.startswith(("location", "relative"))]
 
@@ -92,6 +95,8 @@ SELECTS = {
 DRAWN = {"sampled": lambda s: selects.sampled(torch.Generator().manual_seed(3))}
 # Selects whose rows need not sum to one.
 LOSSY = ["gaussian"]
+# Selects that judge a row by its seen scores alone, so that chunks take them.
+LOCAL = [name for name, made in SELECTS.items() if selects.local(made(Sizes()))]
 # Selects without a useful gradient of the scores.
 FLAT = ["hard", "straight_through"]
 
@@ -116,7 +121,7 @@ RULES = {
     "mask ()": lambda s: mask(),
     "one's own": lambda s: lambda b, h, q, k: (q + k + b + h) % 3 > 0,
 }
-# Rules that keep a query near its own position or near a centre.
+# Rules that keep a query near its own position or near a centre: chunks gain from these.
 NEAR = ["window", "narrow window", "around"]
 
 BIASES = {
@@ -150,7 +155,7 @@ def sizes(**fixed: int) -> st.SearchStrategy[Sizes]:
     heads = st.sampled_from([(1, 1), (3, 3), (2, 1), (6, 3), (5, 1)])
     lengths = st.sampled_from([0, 1, 2, 3, 5, 7, 13])
     drawn = {"B": st.sampled_from([1, 2, 3]), "Q": lengths, "K": lengths}
-    drawn |= {"D": st.sampled_from([1, 2, 5]), "Dv": st.sampled_from([1, 3])}
+    drawn |= {"D": st.sampled_from([2, 3, 5]), "Dv": st.sampled_from([1, 3])}
     drawn = {name: st.just(fixed[name]) if name in fixed else s for name, s in drawn.items()}
 
     def built(heads: tuple[int, int], **others: int) -> Sizes:
@@ -213,3 +218,31 @@ def plans(
         *(st.sampled_from(list(names)) for names in (score, select, bias)),
         trees() | st.none() if rule is None else rule,
     )
+
+
+def plans_of(
+    backend: str,
+    *,
+    of: st.SearchStrategy[Sizes] | None = None,
+    score: Iterable[str] = tuple(SCORES),
+    select: Iterable[str] = tuple(SELECTS),
+    bias: Iterable[str | None] = (*BIASES, None),
+    rule: st.SearchStrategy[Tree | None] | None = None,
+) -> st.SearchStrategy[Plan]:
+    """Such of these calls as a backend accepts."""
+    if backend == "reference":
+        return plans(of=of, score=score, select=select, bias=bias, rule=rule)
+    fused = [name for name in FUSED if name in score]
+    if backend in ("sdpa", "flex"):
+        return plans(of=of, score=fused, select=["softmax"], bias=bias, rule=rule)
+    tiled = plans(of=of, score=["additive"], select=["softmax"], bias=bias, rule=rule)
+    if rule is not None:
+        return tiled
+    local = [name for name in LOCAL if name in select]
+    return tiled | plans(of=of, score=fused, select=local, bias=bias, rule=near_trees())
+
+
+def near_trees() -> st.SearchStrategy[Tree]:
+    """A rule that keeps near, alone or under `both` with any others."""
+    near = st.sampled_from(NEAR)
+    return near | st.tuples(st.just("both"), near, trees())

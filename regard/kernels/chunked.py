@@ -72,7 +72,7 @@ def log_probability(call: Call, index: Tensor) -> Tensor:
     """The log of the softmax at one key a query (B, H, Q), a few queries at a time."""
     tiled = isinstance(call.score, Additive)
     if not tiled and not isinstance(call.score, folds):
-        return _one_log_probability(call, index)
+        return _one_log_probability(local.folded(call), index)
     chunks = list(_query_chunks(call, scores=not tiled))
     if len(chunks) == 1:
         return _one_log_probability(chunks[0][1], index)

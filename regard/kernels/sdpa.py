@@ -7,7 +7,6 @@ the softmax. A rule other than `causal`, and any bias, is spelled out as a (Q, K
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.attention.bias import causal_lower_right
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, spread
@@ -69,6 +68,9 @@ def _call(
 
 def _lower_right(Q: int, K: int, device: torch.device) -> Tensor:
     if device.type == "cuda" and not torch.compiler.is_compiling():
+        # imported here, since it brings the whole compiler with it
+        from torch.nn.attention.bias import causal_lower_right
+
         return causal_lower_right(Q, K)  # a marker, no tensor: the flash kernel knows it
     return torch.ones(Q, K, dtype=torch.bool, device=device).tril(K - Q)
 
@@ -104,4 +106,6 @@ def _masked(call: Call) -> Tensor:
 def _narrow(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """A float mask in the dtype of the queries; what is finite stays so."""
     least = torch.finfo(dtype).min
-    return torch.where(mask == HIDDEN, HIDDEN, mask.clamp(least, -least)).to(dtype)
+    if least > torch.finfo(mask.dtype).min:
+        mask = torch.where(mask == HIDDEN, HIDDEN, mask.clamp(least, -least))
+    return mask.to(dtype)

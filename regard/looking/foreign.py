@@ -1,5 +1,6 @@
 """PyTorch's own attention, read as a call of ours: nothing is computed until it is looked at."""
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from inspect import Signature, signature
@@ -8,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.attention.bias import CausalBias
 
 from regard.functional.call import Call, Why, checked
 from regard.functional.rules import at, both, causal
@@ -43,7 +43,7 @@ def of_sdpa(
         return _masked(q, k, mask, upper_left, scale)
 
     # a marker such as CausalBias is a Tensor too, but has nothing in it to guard
-    guarded = None if isinstance(attn_mask, CausalBias) else attn_mask
+    guarded = None if _marks(attn_mask) else attn_mask
     return make, [x for x in (query, key, guarded) if x is not None]
 
 
@@ -101,9 +101,9 @@ def _masked(q: Tensor, k: Tensor, mask: Tensor | None, rule: Any, scale: float |
     return checked(q, k, None, score=Dot(scale), rule=mask if hides else rule, bias=bias)
 
 
-def _mask_of(mask: Tensor | None, full: tuple[int, ...]) -> Tensor | None:
+def _mask_of(mask: Any, full: tuple[int, ...]) -> Tensor | None:
     """A mask that broadcasts to `full`, for q as four axes: all before the heads is one batch."""
-    if isinstance(mask, CausalBias):
+    if _marks(mask):
         return mask._materialize()
     if mask is None:
         return None
@@ -122,6 +122,13 @@ def _four(x: Tensor) -> Tensor:
 def _padded_to(keys: int, mask: Tensor) -> Tensor:
     """Keys that were appended may be seen: they are not the mask's business."""
     return F.pad(mask, (0, keys - mask.shape[-1]), value=mask.dtype == torch.bool)
+
+
+def _marks(mask: Tensor | None) -> bool:
+    """Whether a mask is PyTorch's CausalBias: a Tensor that marks a causal mask and holds none."""
+    # whoever made one has imported its module, which takes a second that nobody else need spend
+    made = sys.modules.get("torch.nn.attention.bias")
+    return made is not None and isinstance(mask, made.CausalBias)
 
 
 @cache

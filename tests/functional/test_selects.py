@@ -175,9 +175,7 @@ def test_a_part_is_the_select_of_some_queries_of_one_head(made):
 
 WRONG = {
     "top_k: expected a whole n >= 1, got 0": lambda: selects.top_k(0),
-    "gaussian: expected width > 0, got 0.0": (
-        lambda: selects.gaussian(torch.ones(B, H, Q), 0.0)
-    ),
+    "gaussian: expected width > 0, got 0.0": (lambda: selects.gaussian(torch.ones(B, H, Q), 0.0)),
     "gaussian: expected centre of shape (B=2, H=3, Q=5), got (2, 3, 7)": (
         lambda: selects.gaussian(torch.ones(B, H, K), 1.0)
     ),

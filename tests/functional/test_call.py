@@ -1,0 +1,61 @@
+"""A call as a value: what is checked, what is refused, what autocast does."""
+
+import pytest
+import torch
+
+from regard.functional.call import Why, autocast, checked, dropping, ordinary, spread
+from regard.functional.rules import Given
+
+B, H, Q, K, D, DV = 2, 3, 5, 7, 11, 13
+
+
+def tensors():
+    return torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.randn(B, H, K, DV)
+
+
+def test_a_call_knows_its_sizes():
+    assert checked(*tensors()).sizes == (B, H, Q, K)
+
+
+def test_a_bool_tensor_becomes_a_rule_that_knows_where_query_0_stands():
+    rule = checked(*tensors(), rule=torch.ones(Q, K).bool()).rule
+    assert isinstance(rule, Given) and rule.offset == K - Q
+
+
+def test_without_values_the_keys_stand_in():
+    q, k, _ = tensors()
+    assert checked(q, k, None).v is k
+
+
+def test_spread_repeats_each_head_for_its_group():
+    x = torch.arange(2.0)[None, :, None, None]
+    assert spread(x, 4).flatten().tolist() == [0, 0, 1, 1]
+    assert spread(x, 2) is x
+
+
+def test_what_plainly_goes_together_is_seen_at_a_glance():
+    q, k, v = tensors()
+    assert ordinary(q, k, v) and ordinary(q, k[:, :1], v[:, :1])
+    assert not ordinary(q, k, v[:, :, :3])
+    assert not ordinary(q, k.half(), v)
+    assert not ordinary(q, k[:, :, :0], v[:, :, :0])
+
+
+def test_autocast_asks_for_its_dtype_and_leaves_float64_alone():
+    with torch.autocast("cpu", torch.bfloat16):
+        assert {x.dtype for x in autocast(*tensors())} == {torch.bfloat16}
+        double = [x.double() for x in tensors()]
+        assert {x.dtype for x in autocast(*double)} == {torch.float64}
+    assert {x.dtype for x in autocast(*tensors())} == {torch.float32}
+
+
+def test_why_reads_well():
+    text = str(Why("sdpa", {"sdpa": None, "flex": "no dropout", "reference": None}))
+    assert text.splitlines()[0] == "sdpa runs this call"
+    assert "flex: no dropout" in text and "reference: could, but comes later" in text
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
+def test_dropout_is_a_share(share):
+    with pytest.raises(ValueError, match="attend: expected dropout from 0 up to but not 1, got"):
+        dropping(checked(*tensors()), share)
