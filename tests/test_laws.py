@@ -146,6 +146,26 @@ def test_errors_with_a_bias_are_at_most_twice_those_of_plain_pytorch(dtype, back
     assert_as_good_as(ours, lambda *x: plainly(*x, scale=0.25, bias=bias), q, k, v, slack=slack)
 
 
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("backend", TRAINED)
+@pytest.mark.parametrize("name", ["cosine", "general"])
+def test_errors_of_folded_scores_are_at_most_twice_those_of_plain_pytorch(name, backend, dtype):
+    q, k, v = torch.randn(3, 2, 3, 63, 16).to(dtype)
+    weight, hidden = torch.randn(3, 16, 16).to(dtype), ~dense(rules.window(20), 2, 3, 63, 63)
+    score = scores.Cosine(5.0) if name == "cosine" else scores.General(weight)
+
+    def plain(q, k, v):
+        if name == "general":
+            return plainly(q @ weight.to(q), k, v, hidden=hidden)
+        q, k = (torch.nn.functional.normalize(x, dim=-1) for x in (q, k))
+        return plainly(q, k, v, scale=5.0, hidden=hidden)
+
+    def ours(q, k, v):
+        return run(Asked(q, k, v, {"score": score, "rule": rules.window(20)}), backend)
+
+    assert_as_good_as(ours, plain, q, k, v)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
 @pytest.mark.parametrize("backend", ["reference", "chunked"])
 def test_errors_of_additive_scores_are_at_most_twice_those_of_plain_pytorch(dtype, backend):
@@ -392,7 +412,7 @@ def test_log_probability_is_that_of_log_softmax_gradients_too(pairs, backend, pl
     chosen = scores.gather(-1, index[..., None])[..., 0]
     seen = chosen != -torch.inf
     assert torch.equal(ours != -torch.inf, seen)
-    both = ours[seen], (chosen - scores.logsumexp(-1))[seen]
+    both = ours[seen], chosen[seen] - scores[seen].logsumexp(-1)
     grads = [torch.autograd.grad(x.sum(), (q, k), materialize_grads=True) for x in both]
     assert_same([both[0], *grads[0]], [both[1], *grads[1]])
 
@@ -413,12 +433,12 @@ def test_pointing_at_a_hidden_key_has_no_gradient(score, backend):
 
 @pytest.mark.parametrize("backend", TRAINED)
 def test_dropout_drops_its_share_and_keeps_the_mean(backend):
-    q, k = torch.zeros(1, 1, 3000, 4), torch.zeros(1, 1, 64, 4)
+    q, k = torch.zeros(1, 1, 600, 4), torch.zeros(1, 1, 64, 4)
     v = torch.eye(64)[None, None]
-    rule = rules.window(5000) if backend == "chunked" else None
+    rule = rules.window(600) if backend == "chunked" else None
     weights = run(Asked(q, k, v, {"rule": rule}), backend, dropout=0.3) * 64
     kept = weights != 0
-    assert 1 - kept.float().mean() == pytest.approx(0.3, abs=0.01)
+    assert 1 - kept.float().mean() == pytest.approx(0.3, abs=0.015)
     assert torch.allclose(weights[kept], torch.tensor(1 / 0.7), atol=1e-4)
 
 

@@ -105,7 +105,7 @@ def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:
     b, h, K, d = k.shape
     same = b == B and d == D and v.shape[:3] == (b, h, K) and q.device == k.device == v.device
     there = Q and K and B and h and H % h == 0 and q.is_floating_point()
-    return bool(same and there) and not torch.is_autocast_enabled(q.device.type)
+    return bool(same and there) and not _casts(q)
 
 
 def tensors(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
@@ -118,7 +118,7 @@ def tensors(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
     check.shape(where, "k", k, B=B, H=heads, K=None, D=k.shape[3] if k.dim() == 4 else D)
     check.shape(where, "v", v, B=B, H=heads, K=k.shape[2], Dv=None)
     for name, x in (("k", k), ("v", v)):
-        if x.dtype != q.dtype and not torch.is_autocast_enabled(q.device.type):
+        if x.dtype != q.dtype and not _casts(q):
             raise ValueError(
                 f"{where}: expected {name} of the dtype of q, {_name(q)}, got {_name(x)}"
             )
@@ -128,7 +128,7 @@ def tensors(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
 
 def autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """q, k and v in the dtype that autocast asks for, where it is on; float64 is left alone."""
-    if not torch.is_autocast_enabled(q.device.type) or torch.float64 in (q.dtype, k.dtype):
+    if not _casts(q) or torch.float64 in (q.dtype, k.dtype):
         return q, k, v
     to = torch.get_autocast_dtype(q.device.type)
     return q.to(to), k.to(to), v.to(to)
@@ -163,6 +163,11 @@ def _value(where: str, name: str, given: object, form: str) -> None:
         )
     if not callable(given) and not isinstance(given, Tensor):
         raise ValueError(f"{where}: expected {name} as {form}, got {check.kind(given)}")
+
+
+def _casts(x: Tensor) -> bool:
+    # a meta tensor has no autocast to ask about
+    return x.device.type != "meta" and torch.is_autocast_enabled(x.device.type)
 
 
 def _name(x: Tensor) -> str:

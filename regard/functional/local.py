@@ -47,9 +47,11 @@ def banded(call: Call, *, block: int) -> tuple[Call, Join]:
     n, stretch = -(-Q // block), back + block + ahead
     first = K - Q - back  # the position of the first key that block 0 may see
     length = (n - 1) * block + stretch
+    unseen = max(0, K - Q - int(rules.band(call.rule)[0]))  # keys that even query 0 is beyond
     q = _Stretches.apply(_cut(call.q, 0, n * block), block, 1)
     k, v = (
-        _Stretches.apply(_cut(x, first, length), block, stretch // block) for x in (call.k, call.v)
+        _Stretches.apply(_cut(x[:, :, unseen:], first - unseen, length), block, stretch // block)
+        for x in (call.k, call.v)
     )
     starts = torch.arange(n, device=q.device)[:, None, None] * block  # (n, 1, 1)
     at_q = K - Q + starts + torch.arange(block, device=q.device)[:, None]  # (n, block, 1)
@@ -123,12 +125,19 @@ class _Stretches(torch.autograd.Function):
     What PyTorch derives for `unfold` adds one element after the other; whole blocks are quicker.
     """
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, block: int, count: int) -> Tensor:
-        B, H, _, D = x.shape
-        ctx.block, ctx.count, ctx.sizes = block, count, (B, H, D)
+    def forward(x: Tensor, block: int, count: int) -> Tensor:
+        _, H, _, D = x.shape
         views = x.unfold(2, block * count, block)  # (B, H, n, D, count · block)
         return views.permute(0, 2, 1, 4, 3).reshape(-1, H, block * count, D).clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int, int], output: Tensor) -> None:
+        x, ctx.block, ctx.count = inputs
+        B, H, _, D = x.shape
+        ctx.sizes = B, H, D
 
     @staticmethod
     def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None, None]:

@@ -146,7 +146,7 @@ class Around:
 
     def __post_init__(self) -> None:
         check.shape("around", "centre", self.centre, B=None, H=None, Q=None)
-        if self.reach < 0:
+        if not self.reach >= 0:
             raise ValueError(f"around: expected reach >= 0, got {self.reach!r}")
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:

@@ -184,9 +184,15 @@ def _one_hot(
 
 
 class _StraightThrough(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, soft: Tensor, one_hot: Tensor) -> Tensor:
+    def forward(soft: Tensor, one_hot: Tensor) -> Tensor:
         return one_hot.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        pass
 
     @staticmethod
     def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None]:

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-# Bytes of a tile, the working set. On a CPU two cores share it, and it stays in their L2 while pass
-# after pass goes over it; elsewhere it is large enough that launching kernels costs little.
-TILE = {"cpu": 2**21}
+# Bytes of a tile, the working set: pass after pass goes over it. On a CPU about what the L2 of two
+# cores holds; elsewhere large enough that launching kernels costs little.
+TILE = {"cpu": 2**22}
 TILE_ELSEWHERE = 2**25
 
 R = TypeVar("R")
@@ -55,8 +55,9 @@ class _Problem:
         # that queries and keys are touched least often; but their scores have to fit as well.
         rows = pairs // K or max(1, min(Q, isqrt(pairs), elements // K))
         keys = min(K, pairs // rows)
-        # A quarter of a tile for scores: enough to make the work between tiles small.
-        return 1, 1, rows * max(1, elements // 4 // K // rows), rows, keys
+        # Eight tiles of rows make a block: the work between tiles is small then, and the gradient
+        # of keys is summed in short runs, tiles within blocks, which keeps its last digits.
+        return 1, 1, rows * max(1, min(8, elements // K // rows)), rows, keys
 
     def ready(self, x: Tensor) -> Tensor:
         return x.to(self.dtype).contiguous()
@@ -212,12 +213,14 @@ def _backward(
     for block in call.blocks():
         heads = block[:2]
         d_weights = d_out[block] @ values[heads].mT  # (b, h, q, K)
+        dk_block = torch.zeros_like(call.k[heads])
         weights, d_scores = _tiles_backward(
             call,
             block,
             [x.flatten(0, 1) for x in (d_weights, d_chosen[block], index[block])],
-            [x.flatten(0, 1) for x in (dq[block], d_vector[block], dk[heads])],
+            [x.flatten(0, 1) for x in (dq[block], d_vector[block], dk_block)],
         )
+        dk[heads] += dk_block
         dv[heads] += weights.view_as(d_weights).mT @ d_out[block]
         if d_bias.numel():
             _fold(d_scores.view_as(d_weights), d_bias, block)
@@ -291,8 +294,11 @@ def _through_tanh(d: Tensor, hidden: Tensor, dq: Tensor, dk: Tensor, d_vector: T
     d_vector += torch.bmm(d.reshape(n * q, 1, k), hidden.view(n * q, k, D)).view(n, q, D)
     torch.ops.aten.tanh_backward.grad_input(d[..., None], hidden, grad_input=hidden)
     dq += hidden.sum(2)
-    # A product with ones sums over the rows at twice the speed of sum.
-    dk.view(n, 1, k * D).baddbmm_(d.new_ones(n, 1, q), hidden.view(n, q, k * D))
+    if q > 16:
+        dk += hidden.sum(1)
+    else:
+        # A product with ones has the speed of two sums, but would round off a long one.
+        dk.view(n, 1, k * D).baddbmm_(d.new_ones(n, 1, q), hidden.view(n, q, k * D))
 
 
 def _fold(d: Tensor, total: Tensor, block: Block) -> None:

@@ -27,6 +27,8 @@ from regard.kernels import additive_tiled, sdpa
 PAIRS = 1 << 22
 # How many terms of an additive score are formed at a time where all scores are wanted.
 TERMS = 1 << 22
+# So few terms fit one tile with room to spare, and tiling them costs more than forming them.
+FEW = 1 << 16
 # How many queries share a stretch of keys, or a multiple of it.
 BLOCK = 32
 
@@ -144,6 +146,9 @@ def _dense(pieces: Call) -> Tensor:
 
 def _tiled(part: Call) -> Tensor:
     assert isinstance(part.score, Additive)
+    B, H, Q, K = part.sizes
+    if B * H * Q * K * part.q.shape[3] <= FEW:
+        return plain.of(part)
     seen = plain.visible(part.q, part.k, part.rule)
     bias = None if part.bias is None else plain.addend(part.q, part.k, part.bias)
     return additive_tiled.attention(

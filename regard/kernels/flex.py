@@ -45,7 +45,7 @@ _kept: OrderedDict[Any, tuple["BlockMask", Tensor | None]] = OrderedDict()
 
 def why_not(call: Call) -> str | None:
     """The reason this cannot run the call, or None if it can."""
-    q, k, v = call.q, call.k, call.v
+    q = call.q
     if call.select is not softmax:
         return "only the softmax is fused"
     if not isinstance(call.score, folds):
@@ -54,11 +54,8 @@ def why_not(call: Call) -> str | None:
         return "flex attention has no dropout"
     if q.dtype == torch.float64:
         return "flex attention has no float64"
-    if (
-        q.device.type == "cpu"
-        and torch.is_grad_enabled()
-        and any(x is not None and x.requires_grad for x in (q, k, v))
-    ):
+    learned = torch.is_grad_enabled() and any(x.requires_grad for x in tensors_of(call))
+    if q.device.type == "cpu" and learned:
         return "flex attention has no backward on a CPU"
     if q.device.type not in ("cpu", "cuda"):
         return f"flex attention does not run on {q.device.type}"

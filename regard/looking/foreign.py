@@ -34,7 +34,8 @@ def of_sdpa(
     query, key = query.detach(), key.detach()
 
     def make() -> Call:
-        q, k = _four(query), _four(key)
+        # autocast lets dtypes mix
+        q, k = _four(query), _four(key).to(query.dtype)
         B = max(q.shape[0], k.shape[0])
         q, k = q.expand(B, -1, -1, -1), k.expand(B, -1, -1, -1)
         # its causal mask is aligned to the upper left: query i stands on key i
@@ -92,6 +93,8 @@ def _projected(query: Tensor, key: Tensor, named: dict[str, Any]) -> tuple[Tenso
         weights = named["q_proj_weight"], named["k_proj_weight"]
     else:
         weights = named["in_proj_weight"].chunk(3)[:2]
+    # autocast may have been on then, and is not now
+    query, key = query.to(weights[0].dtype), key.to(weights[1].dtype)
     return F.linear(query, weights[0], to_q), F.linear(key, weights[1], to_k)
 
 

@@ -121,6 +121,8 @@ def watching(call: Call, why: Callable[[], Why]) -> AbstractContextManager[None]
 
 def show(make: Callable[[], Call], tensors: list[Tensor], why: Callable[[], Why]) -> None:
     """Show a call to every open look."""
+    if torch._C._current_graph_task_id() != -1:
+        return  # a backward pass computes it again, as checkpoints do: it was seen before
     for seen in _looks:
         seen.keep(make, tensors, why)
 

@@ -65,10 +65,8 @@ def test_a_bias_of_another_float_type_will_do(dtype):
     assert torch.allclose(out, v.mean(2, keepdim=True).expand_as(out), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "backend_score", [scores.scaled_dot, scores.Relative(torch.zeros(1, 1, D))]
-)
-def test_a_learned_table_has_a_gradient(backend_score):
+@pytest.mark.parametrize("score", [scores.scaled_dot, scores.Relative(torch.zeros(1, 1, D))])
+def test_a_learned_table_has_a_gradient(score):
     table = torch.zeros(H, 8, requires_grad=True)
     q, k, v = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.randn(B, H, K, D)
     attend(q, k, v, score=score, bias=biases.relative(table)).sum().backward()

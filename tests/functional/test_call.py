@@ -52,7 +52,7 @@ def test_autocast_asks_for_its_dtype_and_leaves_float64_alone():
 def test_why_reads_well():
     text = str(Why("sdpa", {"sdpa": None, "flex": "no dropout", "reference": None}))
     assert text.splitlines()[0] == "sdpa runs this call"
-    assert "flex: no dropout" in text and "reference: could, but comes later" in text
+    assert "flex: no dropout" in text and "reference: could, but another comes first" in text
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])

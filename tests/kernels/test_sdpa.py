@@ -1,0 +1,74 @@
+"""One fused call of PyTorch: which scores it takes, what it refuses, what it spells out."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard import attend, rules, scores, use_backend, why
+from regard.kernels import sdpa
+from tests.mechanisms import FUSED, SCORES, SELECTS, Sizes, asked
+
+B, H, Q, K, D = 2, 3, 5, 7, 11
+
+
+def test_without_a_rule_it_is_pytorch_s_own_bit_for_bit():
+    q, k, v = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.randn(B, H, K, D)
+    assert torch.equal(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
+
+
+def test_causal_on_a_square_is_pytorch_s_own_bit_for_bit():
+    q, k, v = torch.randn(3, B, H, K, D)
+    theirs = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert torch.equal(attend(q, k, v, rule=rules.causal), theirs)
+
+
+@pytest.mark.parametrize("Q, K", [(1, 7), (5, 7), (7, 7), (7, 5), (7, 1), (1, 1)])
+def test_causal_is_aligned_to_the_lower_right(Q, K):
+    q, k, v = torch.randn(B, 6, Q, D), torch.randn(B, 3, K, D), torch.randn(B, 3, K, D)
+    with use_backend("reference"):
+        expected = attend(q, k, v, rule=rules.causal)
+    assert torch.allclose(sdpa.fused(q, k, v, causal=True), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_it_takes_every_score_that_folds_and_refuses_the_others(name):
+    call = asked(Sizes(), score=name)
+    reason = why(*call.qkv, **call.named).reasons["sdpa"]
+    folds = "only dot, scaled_dot, Cosine, General and Location fold into a dot product"
+    assert reason == (None if name in FUSED else folds)
+
+
+@pytest.mark.parametrize("name", [n for n in SELECTS if n != "softmax"])
+def test_it_refuses_every_select_but_the_softmax(name):
+    call = asked(Sizes(), select=name)
+    words = "attend: backend 'sdpa' cannot run this: only the softmax is fused"
+    with use_backend("sdpa"), pytest.raises(ValueError, match=words):
+        attend(*call.qkv, **call.named)
+
+
+def test_a_learned_bias_has_the_gradient_of_the_reference():
+    q, k, v = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.randn(B, H, K, D)
+    grads = []
+    for backend in ("sdpa", "reference"):
+        bias = torch.linspace(-1, 1, K).requires_grad_()
+        with use_backend(backend):
+            attend(q, k, v, bias=bias).square().sum().backward()
+        grads.append(bias.grad)
+    assert torch.allclose(*grads, atol=1e-4)
+
+
+def test_a_learned_strength_has_the_gradient_of_the_reference():
+    q, k, v = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.randn(B, H, K, D)
+    grads = []
+    for backend in ("sdpa", "reference"):
+        strength = torch.ones(H, Q, requires_grad=True)
+        with use_backend(backend):
+            attend(q, k, v, score=scores.Cosine(strength)).square().sum().backward()
+        grads.append(strength.grad)
+    assert torch.allclose(*grads, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_float_mask_that_is_finite_stays_finite_in_half_precision(dtype):
+    mask = sdpa._narrow(torch.tensor([0.0, -1e30, 1e30, -torch.inf]), dtype)
+    assert mask.dtype == dtype and mask.isfinite().tolist() == [True, True, True, False]

@@ -1,0 +1,233 @@
+"""Anyone's model can be looked into: bit for bit unchanged, with the weights it used."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+
+from regard import look
+
+B, H, Q, K, D, E = 2, 3, 5, 7, 11, 12
+
+
+def sdpa(*shapes, **options):
+    """PyTorch's output with a look open, checked to be the same without, and what was seen."""
+    q, k, v = (torch.randn(shape) for shape in shapes)
+    alone = F.scaled_dot_product_attention(q, k, v, **options)
+    with look() as seen:
+        out = F.scaled_dot_product_attention(q, k, v, **options)
+    assert torch.equal(out, alone) and seen.names() == ["attend.0"]
+    return out, v, seen["attend.0"].weights()
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 3, 5)], ids=str)
+@pytest.mark.parametrize("mask", [None, "bool", "float"])
+def test_inputs_of_every_rank_are_seen(lead, mask):
+    seen = torch.rand(*lead, Q, K) < 0.8
+    mask = {"bool": seen, "float": torch.randn(*lead, Q, K)}.get(mask)
+    out, v, weights = sdpa((*lead, Q, D), (*lead, K, D), (*lead, K, D), attn_mask=mask)
+    assert weights.dim() == 4
+    read = weights.reshape(*lead, Q, K) @ v
+    torch.testing.assert_close(read, out)
+
+
+@pytest.mark.parametrize("shape", [(K,), (Q, K), (1, 1, Q, K), (2, 1, 1, 1, K), (5, 1, K)], ids=str)
+def test_masks_that_broadcast_are_seen(shape):
+    sizes = (2, 3, 5, Q, D), (2, 3, 5, K, D), (2, 3, 5, K, D)
+    out, v, weights = sdpa(*sizes, attn_mask=torch.randn(shape))
+    torch.testing.assert_close(weights.reshape(2, 3, 5, Q, K) @ v, out)
+
+
+@pytest.mark.parametrize("Q, K", [(5, 7), (7, 5), (5, 5)])
+def test_pytorch_s_causal_mask_is_aligned_to_the_upper_left(Q, K):
+    out, v, weights = sdpa((B, H, Q, D), (B, H, K, D), (B, H, K, D), is_causal=True)
+    assert weights[..., 0, 1:].eq(0).all()
+    torch.testing.assert_close(weights @ v, out)
+
+
+@pytest.mark.parametrize("marker", [causal_lower_right, causal_upper_left])
+def test_a_marker_of_a_causal_mask_is_understood(marker):
+    out, v, weights = sdpa((B, H, Q, D), (B, H, K, D), (B, H, K, D), attn_mask=marker(Q, K))
+    torch.testing.assert_close(weights @ v, out)
+
+
+def test_its_scale_and_its_groups_are_understood():
+    out, v, weights = sdpa((B, 6, Q, D), (B, 2, K, D), (B, 2, K, D), scale=0.7, enable_gqa=True)
+    torch.testing.assert_close(weights @ v.repeat_interleave(3, 1), out)
+
+
+def test_a_call_says_that_pytorch_ran_it():
+    with look() as seen:
+        F.scaled_dot_product_attention(*torch.randn(3, B, H, Q, D))
+    assert seen["attend.0"].why.backend == "torch"
+
+
+def test_rows_of_pytorch_s_own_are_exact():
+    q, k, v = torch.randn(3, B, H, Q, D)
+    with look() as seen:
+        F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert torch.allclose(
+        seen["attend.0"].rows(1, 2, [4, 0]), seen["attend.0"].weights()[1, 2, [4, 0]], atol=1e-6
+    )
+
+
+def test_a_kept_tensor_of_pytorch_s_call_may_not_change_either():
+    q, k, v = torch.randn(3, B, H, Q, D)
+    with look() as seen:
+        F.scaled_dot_product_attention(q, k, v)
+    k.add_(1)
+    with pytest.raises(RuntimeError, match="has been changed in place since"):
+        seen["attend.0"].weights()
+
+
+def test_dtypes_that_autocast_let_mix_are_seen():
+    q, k, v = torch.randn(3, B, H, Q, D)
+    layer, x = nn.MultiheadAttention(E, H), torch.randn(Q, B, E).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16), look() as seen:
+        F.scaled_dot_product_attention(q, k.bfloat16(), v)
+        layer(x, x, x)
+    for name in seen:
+        total = seen[name].weights().sum(-1)
+        torch.testing.assert_close(total, torch.ones(B, H, Q).to(total), atol=0.02, rtol=0.02)
+
+
+# nn.MultiheadAttention, in all its options.
+
+OPTIONS = {
+    "plain": {},
+    "batch first": {"batch_first": True},
+    "no bias": {"bias": False},
+    "keys of a bias": {"add_bias_kv": True},
+    "a key of zeros": {"add_zero_attn": True},
+    "both": {"add_bias_kv": True, "add_zero_attn": True},
+    "other widths": {"kdim": 5, "vdim": 7},
+}
+
+
+def multi_head(options, *, batch=B, training=True, **asked):
+    """The weights `nn.MultiheadAttention` gives out, and those that a look sees without asking."""
+    layer = nn.MultiheadAttention(E, H, **options).train(training)
+    sizes = [
+        (n, *([batch] if batch else []), w) for n, w in [(Q, E), (K, layer.kdim), (K, layer.vdim)]
+    ]
+    q, k, v = (torch.randn(size) for size in sizes)
+    if batch and options.get("batch_first"):
+        q, k, v = (x.transpose(0, 1) for x in (q, k, v))
+    _, theirs = layer(q, k, v, need_weights=True, average_attn_weights=False, **asked)
+    alone, _ = layer(q, k, v, need_weights=False, **asked)
+    with look(layer) as seen:
+        out, _ = layer(q, k, v, need_weights=False, **asked)
+    assert torch.equal(out, alone) and seen.names() == ["MultiheadAttention"]
+    return theirs, seen["MultiheadAttention"].weights()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("mask", ["none", "bool", "float", "bool 3D", "float 3D"])
+@pytest.mark.parametrize("padded", ["no", "bool", "float"])
+def test_multi_head_is_seen_in_all_its_options(name, mask, padded):
+    shape = (B * H, Q, K) if "3D" in mask else (Q, K)
+    hidden = torch.rand(shape) < 0.3
+    hidden[..., 0] = False
+    masks = {"bool": hidden, "float": torch.randn(shape)}
+    padding = torch.zeros(B, K).bool()
+    padding[1, -2:] = True
+    paddings = {"bool": padding, "float": torch.zeros(B, K).masked_fill(padding, -9.0)}
+    theirs, ours = multi_head(
+        OPTIONS[name], attn_mask=masks.get(mask.split()[0]), key_padding_mask=paddings.get(padded)
+    )
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:Support for mismatched")
+@pytest.mark.parametrize("mask", [None, (Q, K), (H, Q, K)], ids=str)
+def test_multi_head_without_a_batch_is_seen(mask):
+    asked = {} if mask is None else {"attn_mask": torch.randn(mask)}
+    theirs, ours = multi_head({}, batch=0, key_padding_mask=torch.zeros(K).bool(), **asked)
+    torch.testing.assert_close(ours[0], theirs, atol=1e-5, rtol=1e-4)
+
+
+def test_asking_multi_head_for_its_weights_is_seen_too():
+    layer, x = nn.MultiheadAttention(E, H), torch.randn(Q, B, E)
+    with look(layer) as seen:
+        _, theirs = layer(x, x, x, average_attn_weights=False)
+    torch.testing.assert_close(seen["MultiheadAttention"].weights(), theirs)
+
+
+def test_an_encoder_warns_that_its_last_bits_may_differ():
+    layer = nn.TransformerEncoderLayer(E, H, 16, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2).eval()
+    x = torch.randn(B, Q, E)
+    alone = model(x)
+    with pytest.warns(UserWarning, match="without PyTorch's native fast path"):
+        opened = look(model)
+        seen = opened.__enter__()
+    out = model(x)
+    opened.__exit__(None, None, None)
+    assert seen.names() == ["layers.0.self_attn", "layers.1.self_attn"]
+    torch.testing.assert_close(out, alone, atol=1e-5, rtol=1e-5)
+
+
+def test_an_encoder_in_training_keeps_every_bit():
+    layer = nn.TransformerEncoderLayer(E, H, 16, dropout=0.0, batch_first=True)
+    x = torch.randn(B, Q, E)
+    alone = layer(x)
+    with look(layer) as seen:
+        assert torch.equal(layer(x), alone)
+    assert seen.names() == ["self_attn"] and seen["self_attn"].weights().shape == (B, H, Q, Q)
+
+
+# Hugging Face, random weights.
+
+
+def hugging_face(kind):
+    """A tiny model, what it is called with, and the names of its attention."""
+    transformers = pytest.importorskip("transformers")
+    small = {"num_hidden_layers": 2, "num_attention_heads": 3, "hidden_size": 12}
+    torch.manual_seed(0)
+    if kind == "bert":
+        config = transformers.BertConfig(intermediate_size=16, vocab_size=50, **small)
+        mask = torch.tensor([[1] * 7, [1] * 4 + [0] * 3])
+        asked = {"input_ids": torch.randint(0, 50, (2, 7)), "attention_mask": mask}
+        return transformers.BertModel, config, asked
+    if kind == "gpt2":
+        config = transformers.GPT2Config(n_layer=2, n_head=3, n_embd=12, vocab_size=50)
+        return transformers.GPT2LMHeadModel, config, {"input_ids": torch.randint(0, 50, (2, 7))}
+    config = transformers.ViTConfig(intermediate_size=16, image_size=8, patch_size=4, **small)
+    return transformers.ViTModel, config, {"pixel_values": torch.randn(2, 3, 8, 8)}
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "vit"])
+def test_hugging_face_is_looked_into_bit_for_bit_with_its_own_weights(kind):
+    build, config, asked = hugging_face(kind)
+    fused = build._from_config(config, attn_implementation="sdpa").eval()
+    eager = build._from_config(deepcopy(config), attn_implementation="eager").eval()
+    eager.load_state_dict(fused.state_dict())
+    with torch.no_grad():
+        alone, theirs = fused(**asked)[0], eager(**asked, output_attentions=True).attentions
+        with look(fused) as seen:
+            assert torch.equal(fused(**asked)[0], alone)
+    assert len(seen) == len(theirs) == 2
+    for name, weights in zip(seen, theirs, strict=True):
+        real = weights if kind != "bert" else weights[:, :, :4]
+        ours = seen[name].weights()
+        torch.testing.assert_close(ours[:, :, : real.shape[2]], real, atol=1e-5, rtol=1e-4)
+
+
+def test_gpt2_generates_the_same_and_its_steps_join():
+    build, config, asked = hugging_face("gpt2")
+    model = build._from_config(config, attn_implementation="sdpa").eval()
+    options = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
+    alone = model.generate(**asked, **options)
+    with look(model) as seen:
+        assert torch.equal(model.generate(**asked, **options), alone)
+    whole = model(alone[:, :-1])  # the same tokens at once
+    with look(model) as at_once:
+        assert torch.equal(model(alone[:, :-1]).logits, whole.logits)
+    assert seen.names() == at_once.names()
+    for name in seen:
+        torch.testing.assert_close(
+            seen[name].weights(), at_once[name].weights(), atol=1e-5, rtol=1e-4
+        )

@@ -1,0 +1,132 @@
+"""What one attention saw: rows, joined calls, the best keys, entropy."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from regard import attend, look, rules, selects, weigh
+from tests.mechanisms import BIASES, RULES, SCORES, SELECTS, Sizes, asked
+
+B, H, Q, K, D = 2, 3, 5, 7, 11
+
+
+@pytest.fixture
+def sight():
+    call = asked(Sizes(), rule="causal", bias="alibi")
+    with look() as seen:
+        attend(*call.qkv, **call.named)
+    return seen["attend.0"]
+
+
+class Step(nn.Module):
+    """One step of a decoder: attends once a call."""
+
+    def forward(self, q, k):
+        return attend(q, k, k)
+
+
+ASKED = [2, -1, [0, 4, -2], slice(1, None, 2), slice(None), torch.tensor([3, 0]), range(2), []]
+
+
+@pytest.mark.parametrize("queries", ASKED, ids=str)
+def test_rows_are_rows_of_the_weights(sight, queries):
+    whole = sight.weights()[1, 2]
+    expected = whole[queries] if isinstance(queries, slice | list | torch.Tensor) else None
+    if expected is None:
+        expected = whole[list(queries)] if isinstance(queries, range) else whole[queries][None]
+    assert torch.allclose(sight.rows(1, 2, queries), expected.reshape(-1, K), atol=1e-6)
+
+
+@pytest.mark.parametrize("what, name", [
+    (what, name)
+    for what, names in {"score": SCORES, "select": SELECTS, "rule": RULES, "bias": BIASES}.items()
+    for name in names
+])  # fmt: skip
+def test_rows_of_every_mechanism_are_exact(what, name):
+    call = asked(Sizes(H=6), **{what: name})
+    with look() as seen:
+        attend(*call.qkv, **call.named)
+    rows, whole = seen["attend.0"].rows(1, 4, [4, 0, 3]), seen["attend.0"].weights()
+    assert torch.allclose(rows, whole[1, 4, [4, 0, 3]], atol=1e-6)
+
+
+def test_rows_of_a_draw_are_the_draw():
+    call = asked(Sizes())
+    with look() as seen:
+        attend(*call.qkv, select=selects.sampled())
+    assert torch.equal(seen["attend.0"].rows(1, 2, slice(None)), seen["attend.0"].weights()[1, 2])
+
+
+@pytest.mark.parametrize("grown", [0, 1], ids=["fixed", "growing"])
+def test_calls_of_one_module_join_along_the_queries(grown):
+    model, keys = Step(), torch.randn(B, H, K, D)
+    queries = torch.randn(3, B, H, 1, D)
+    with look(model) as seen:
+        for i, q in enumerate(queries):
+            model(q, keys[:, :, : K - grown * (2 - i)])
+    weights = seen["Step"].weights()
+    assert weights.shape == (B, H, 3, K)
+    for i, q in enumerate(queries):
+        there = K - grown * (2 - i)
+        assert torch.allclose(weights[:, :, i, :there], weigh(q, keys[:, :, :there])[:, :, 0])
+        assert weights[:, :, i, there:].eq(0).all()
+    assert torch.allclose(seen["Step"].rows(1, 2, [2, 0]), weights[1, 2, [2, 0]], atol=1e-6)
+
+
+def test_calls_of_other_batches_do_not_join():
+    model = Step()
+    with look(model) as seen:
+        model(torch.randn(1, H, Q, D), torch.randn(1, H, K, D))
+        model(torch.randn(2, H, Q, D), torch.randn(2, H, K, D))
+    with pytest.raises(ValueError, match="look: calls of 'Step' have other batches or heads"):
+        seen["Step"].weights()
+    assert seen["Step"].calls[1].weights().shape == (2, H, Q, K)
+
+
+def test_top_is_that_of_the_weights(sight):
+    top, best = sight.top(3), sight.weights().topk(3, -1)
+    assert torch.allclose(top.weights, best.values, atol=1e-6)
+    assert torch.equal(top.keys[..., 0], best.indices[..., 0]) and top.keys.shape == (B, H, Q, 3)
+
+
+def test_top_of_more_than_there_are_is_all(sight):
+    assert sight.top(100).keys.shape == (B, H, Q, K)
+
+
+def test_entropy_by_hand():
+    q, k, v = torch.zeros(1, 1, 2, 4), torch.zeros(1, 1, 3, 4), torch.zeros(1, 1, 3, 4)
+    with look() as seen:
+        attend(q, k, v, rule=rules.causal)
+    assert seen["attend.0"].entropy().flatten().tolist() == pytest.approx(
+        [math.log(2), math.log(3)]
+    )
+
+
+def test_one_key_alone_has_no_entropy():
+    call = asked(Sizes())
+    with look() as seen:
+        attend(*call.qkv, select=selects.hard)
+    assert seen["attend.0"].entropy().eq(0).all()
+
+
+WRONG = {
+    "look: expected batch from 0 to 1, got 2": (2, 0, 0),
+    "look: expected batch from 0 to 1, got -1": (-1, 0, 0),
+    "look: expected head from 0 to 2, got 3": (0, 3, 0),
+    "look: expected queries below Q=5, got [5]": (0, 0, 5),
+    "look: expected queries below Q=5, got [0, -6]": (0, 0, [0, -6]),
+    "look: expected queries as a tensor of integers, got a tensor of bool": (
+        0,
+        0,
+        torch.ones(Q).bool(),
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_rows_that_are_not_there_are_refused_in_words(sight, message):
+    with pytest.raises(ValueError) as refused:
+        sight.rows(*WRONG[message])
+    assert str(refused.value) == message
