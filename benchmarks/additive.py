@@ -65,6 +65,11 @@ def their_training() -> Callable[[], Any]:
 def _runner(run: Callable[..., Tensor], training: bool) -> Callable[[], Any]:
     leaves = [torch.randn(2, 1, T, D, requires_grad=training) for _ in range(3)]
     leaves.append(torch.randn(1, D, requires_grad=training))
-    if training:
-        return lambda: gradients(run(*leaves), *leaves)
-    return lambda: run(*leaves)
+
+    def once(length: int = T) -> Any:
+        q, k, v, vector = leaves
+        out = run(q[:, :, :length], k[:, :, :length], v[:, :, :length], vector)
+        return gradients(out, *leaves) if training else out
+
+    once(20)  # what is imported at the first call is not part of it
+    return once

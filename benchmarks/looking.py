@@ -27,7 +27,7 @@ def _open_or_closed() -> Row:
         with regard.look():
             closed()
 
-    found = race(looked, closed, rounds=40, warm=3)
+    found = race(looked, closed, rounds=120, warm=5)
     return Row(
         "look open over look closed, ten calls of (2, 8, 512, 64) fp32, opening included",
         "≤ 1.05 ×",
@@ -47,6 +47,7 @@ def _sight() -> Any:
 def eight_rows() -> Callable[[], Tensor]:
     """Eight rows of one head."""
     sight = _sight()
+    sight.rows(0, 0, 0)
     return lambda: sight.rows(2, 5, range(100, 108))
 
 
@@ -108,11 +109,12 @@ def gpt2_looked_into() -> Callable[[], Any]:
     model, tokens = _gpt2("sdpa"), torch.randint(0, 50257, (1, 1024))
 
     @torch.no_grad()
-    def run() -> Any:
+    def run(tokens: Tensor = tokens) -> Any:
         with regard.look(model) as seen:
             model(tokens)
         return [seen[name].rows(0, 3, range(8)) for name in seen]
 
+    run(tokens[:, :8])
     return run
 
 
@@ -121,9 +123,10 @@ def gpt2_output_attentions() -> Callable[[], Any]:
     model, tokens = _gpt2("eager"), torch.randint(0, 50257, (1, 1024))
 
     @torch.no_grad()
-    def run() -> Any:
+    def run(tokens: Tensor = tokens) -> Any:
         return model(tokens, output_attentions=True)
 
+    run(tokens[:, :8])
     return run
 
 
@@ -132,9 +135,10 @@ def gpt2_alone() -> Callable[[], Any]:
     model, tokens = _gpt2("sdpa"), torch.randint(0, 50257, (1, 1024))
 
     @torch.no_grad()
-    def run() -> Any:
+    def run(tokens: Tensor = tokens) -> Any:
         return model(tokens)
 
+    run(tokens[:, :8])
     return run
 
 

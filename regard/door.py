@@ -58,14 +58,11 @@ def attend(
     if everyday and free and ordinary(q, k, v):
         # what most models ask for, most often: a microsecond counts where a token is decoded
         return sdpa.fused(q, k, v, causal=rule is causal)
-    call = dropping(checked(q, k, v, score=score, select=select, rule=rule, bias=bias), dropout)
-    backend = _chosen(call)
-    if not looking.watched():
-        return _run(backend, call)
-    if isinstance(select, Sampled):
-        # the draw is made here, so that the look keeps the very one that was read
-        call = replace(call, select=Drawn(select.draw(_logits(call))))
-    with looking.watching(call, partial(_why, call, backend)):
+    with looking.aside():
+        call = checked(q, k, v, score=score, select=select, rule=rule, bias=bias)
+        call = _drawn(dropping(call, dropout))
+        backend = _chosen(call)
+        looking.show(call, partial(_why, call, backend))
         return _run(backend, call)
 
 
@@ -79,10 +76,11 @@ def weigh(
     bias: Bias | Tensor | None = None,
 ) -> Tensor:
     """The weights (B, H, Q, K), for those who need them whole; arguments as in `attend`."""
-    call = checked(q, k, None, score=score, select=select, rule=rule, bias=bias, where="weigh")
-    if isinstance(select, Sampled):
-        call = replace(call, select=Drawn(select.draw(_logits(call))))
-    return _formed(call, "weigh", lambda: call.select(_logits(call)))
+    with looking.aside():
+        call = _drawn(
+            checked(q, k, None, score=score, select=select, rule=rule, bias=bias, where="weigh")
+        )
+        return _formed(call, "weigh", lambda: call.select(_logits(call)))
 
 
 def logits(
@@ -94,8 +92,9 @@ def logits(
     bias: Bias | Tensor | None = None,
 ) -> Tensor:
     """The scores before selecting (B, H, Q, K), −inf where not seen; arguments as in `attend`."""
-    call = checked(q, k, None, score=score, rule=rule, bias=bias, where="logits")
-    return _formed(call, "logits", lambda: _logits(call))
+    with looking.aside():
+        call = checked(q, k, None, score=score, rule=rule, bias=bias, where="logits")
+        return _formed(call, "logits", lambda: _logits(call))
 
 
 def log_probability(
@@ -115,19 +114,20 @@ def log_probability(
         index: the key of each query (B, H, Q). A key that may not be seen gives −inf; −1, which is
             what `sampled` draws for a query that sees nothing, gives 0.
     """
-    call = checked(q, k, None, score=score, rule=rule, bias=bias, where="log_probability")
-    B, H, Q, K = call.sizes
-    check.integers("log_probability", "index", index)
-    check.shape("log_probability", "index", index, B=B, H=H, Q=Q)
-    if check.readable(index) and bool(((index < -1) | (index >= K)).any()):
-        raise ValueError(f"log_probability: expected index from -1 to K - 1 = {K - 1}")
-    if 0 in call.sizes:
-        return call.q.new_zeros(B, H, Q)
-    why = _only("log_probability", "it only reads values", ["reference", "chunked"])
-    run = chunked.log_probability if why.backend == "chunked" else _plain_log_probability
-    with looking.watching(call, lambda: why):
-        drawn = run(call, index.long().clamp_min(0)).to(call.q.dtype)
-    return drawn.masked_fill(index < 0, 0)
+    with looking.aside():
+        call = checked(q, k, None, score=score, rule=rule, bias=bias, where="log_probability")
+        B, H, Q, K = call.sizes
+        check.integers("log_probability", "index", index)
+        check.shape("log_probability", "index", index, B=B, H=H, Q=Q)
+        if check.readable(index) and bool(((index < -1) | (index >= K)).any()):
+            raise ValueError(f"log_probability: expected index from -1 to K - 1 = {K - 1}")
+        why = _only("log_probability", "it only reads values", ["reference", "chunked"])
+        looking.show(call, lambda: why)
+        if 0 in call.sizes:
+            return call.q.new_zeros(B, H, Q)
+        run = chunked.log_probability if why.backend == "chunked" else _plain_log_probability
+        found = run(call, index.long().clamp_min(0)).to(call.q.dtype)
+        return found.masked_fill(index < 0, 0)
 
 
 def why(
@@ -184,6 +184,13 @@ def _order(call: Call) -> tuple[str, ...]:
     return ("triton", "sdpa", "chunked", "reference")
 
 
+def _drawn(call: Call) -> Call:
+    """The call with its keys drawn already, so that a look keeps the very ones that are read."""
+    if not isinstance(call.select, Sampled) or not looking.watched():
+        return call
+    return replace(call, select=Drawn(call.select.draw(_logits(call))))
+
+
 def _why(call: Call, backend: str) -> Why:
     return Why(backend, {name: why_not(name, call) for name in _WHY_NOT})
 
@@ -211,8 +218,8 @@ def _formed(call: Call, where: str, run: Callable[[], Tensor]) -> Tensor:
     """What has to be formed whole (B, H, Q, K)."""
     tiled = isinstance(call.score, Additive)
     why = _only(where, "it never forms (Q, K)", ["reference", *(["chunked"] if tiled else [])])
-    with looking.watching(call, lambda: why):
-        return run().to(call.q.dtype)
+    looking.show(call, lambda: why)
+    return run().to(call.q.dtype)
 
 
 def _only(where: str, reason: str, able: list[str]) -> Why:

@@ -1,6 +1,6 @@
 """One call of attention as a value: what is asked for, before anyone decides how to run it."""
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import torch
@@ -70,8 +70,9 @@ def checked(
 ) -> Call:
     """The call, with shapes, kinds and values checked, and rule and bias told the sizes."""
     v = k if v is None else v
-    tensors(q, k, v, where=where)
-    q, k, v = autocast(q, k, v)
+    if not ordinary(q, k, v):
+        tensors(q, k, v, where=where)
+        q, k, v = autocast(q, k, v)
     _value(where, "score", score, "a callable (q, k)")
     _value(where, "select", select, "a callable on scores")
     if isinstance(score, known):
@@ -96,7 +97,7 @@ def dropping(call: Call, dropout: Number) -> Call:
 
 
 def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether q, k and v plainly go together, at a glance; if not, `checked` says why."""
+    """Whether q, k and v plainly go together, at a glance; if not, `tensors` says why."""
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         return False
     if not (q.dim() == k.dim() == v.dim() == 4 and q.dtype == k.dtype == v.dtype):
@@ -138,10 +139,10 @@ def tensors_of(value: Any) -> list[Tensor]:
     """Every tensor that a call, a score, a rule, a bias or a select holds."""
     if isinstance(value, Tensor):
         return [value]
-    if isinstance(value, tuple):
-        return [x for part in value for x in tensors_of(part)]
     if is_dataclass(value) and not isinstance(value, type):
-        return [x for f in fields(value) for x in tensors_of(getattr(value, f.name))]
+        value = tuple(vars(value).values())
+    if isinstance(value, tuple):
+        return [x for part in value if part is not None for x in tensors_of(part)]
     return []
 
 

@@ -1,5 +1,5 @@
 """What is seen through the door, and in anyone's model: `look`."""
 
-from regard.looking.looks import Seen, look, watched, watching
+from regard.looking.looks import Seen, aside, look, show, watched
 
-__all__ = ["Seen", "look", "watched", "watching"]
+__all__ = ["Seen", "aside", "look", "show", "watched"]

@@ -7,7 +7,6 @@ own `scaled_dot_product_attention` and `nn.MultiheadAttention`, in anyone's mode
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -91,13 +90,17 @@ def watched() -> bool:
     return bool(_looks)
 
 
+def aside() -> AbstractContextManager[None]:
+    """Inside, the watcher looks away: what a call of ours does there is its own business."""
+    return _looking_away() if _looks else nullcontext()
+
+
 @contextmanager
-def _seeing_nothing() -> Iterator[None]:
-    """Inside, PyTorch's attention goes by unseen."""
+def _looking_away() -> Iterator[None]:
     global _inside
     before, _inside = _inside, True
-    # where the watcher is the innermost mode it steps aside: a kernel that is compiled inside would
-    # trip over it, and every other operation is quicker without it
+    # where the watcher is the innermost mode it steps aside altogether: a kernel that is compiled
+    # inside would trip over it, and every operation is quicker without it
     ours = isinstance(overrides._get_current_function_mode(), _Watcher)
     try:
         with overrides._pop_mode_temporarily() if ours else nullcontext():
@@ -106,21 +109,20 @@ def _seeing_nothing() -> Iterator[None]:
         _inside = before
 
 
-def watching(call: Call, why: Callable[[], Why]) -> AbstractContextManager[None]:
-    """Show a call of ours to every open look; what runs inside is its own business."""
+def show(call: Call, why: Callable[[], Why]) -> None:
+    """Show a call of ours to every open look."""
     if not _looks:
-        return nullcontext()
+        return
     if torch.compiler.is_compiling():
         raise RuntimeError("look: a compiled model cannot be looked into; look at the eager one")
     # the values are not needed again, and a look must not keep a whole graph alive
-    k = call.k.detach()
-    bare = replace(call, q=call.q.detach(), k=k, v=k)
-    show(lambda: bare, tensors_of(bare), why)
-    return _seeing_nothing()
+    q, k = (x.detach() if x.requires_grad else x for x in (call.q, call.k))
+    bare = Call(q, k, k, call.score, call.select, call.rule, call.bias, 0.0)
+    held = (call.score, call.select, call.rule, call.bias)
+    _keep(lambda: bare, [q, k, *tensors_of(held)], why)
 
 
-def show(make: Callable[[], Call], tensors: list[Tensor], why: Callable[[], Why]) -> None:
-    """Show a call to every open look."""
+def _keep(make: Callable[[], Call], tensors: list[Tensor], why: Callable[[], Why]) -> None:
     if torch._C._current_graph_task_id() != -1:
         return  # a backward pass computes it again, as checkpoints do: it was seen before
     for seen in _looks:
@@ -140,8 +142,9 @@ class _Watcher(TorchFunctionMode):
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         if func in foreign.SEEN and not _inside:
-            make, tensors = foreign.SEEN[func](*args, **kwargs)
-            show(make, tensors, lambda: foreign.WHY)
+            with _looking_away():
+                make, tensors = foreign.SEEN[func](*args, **kwargs)
+                _keep(make, tensors, lambda: foreign.WHY)
         return out
 
 
