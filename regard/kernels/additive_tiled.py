@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-# Bytes of a tile, the working set: pass after pass goes over it. On a CPU about what the L2 of two
-# cores holds; elsewhere large enough that launching kernels costs little.
-TILE = {"cpu": 2**22}
+# Bytes of a tile, the working set: pass after pass goes over it, and all threads meet after each.
+# On a CPU small enough to stay in cache, large enough that they do not meet too often; elsewhere
+# large enough that launching kernels costs little.
+TILE = {"cpu": 2**23}
 TILE_ELSEWHERE = 2**25
 
 R = TypeVar("R")
