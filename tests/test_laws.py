@@ -12,6 +12,7 @@ from torch.autograd import gradcheck
 from regard import attend, log_probability, logits, rules, scores, use_backend, weigh, why
 from regard.functional.biases import added, placed
 from regard.functional.rules import dense
+from regard.kernels import chunked
 from tests.mechanisms import (
     BIASES,
     FLAT,
@@ -35,6 +36,14 @@ from tests.oracle import assert_as_good_as
 UNSTRENGTHENED = [name for name in SCORES if name != "cosine of strengths"]
 UNCENTRED = [name for name in SELECTS if name != "gaussian"]
 HALF = [torch.bfloat16, torch.float16]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tile_everything():
+    """Calls as small as these would not be tiled otherwise."""
+    before, chunked.FEW = chunked.FEW, 0
+    yield
+    chunked.FEW = before
 
 
 def run(call: Asked, backend: str, *qkv: torch.Tensor, **others) -> torch.Tensor:

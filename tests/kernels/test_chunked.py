@@ -5,11 +5,20 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from regard import attend, biases, log_probability, rules, scores, selects, use_backend, why
+from regard import attend, biases, log_probability, logits, rules, scores, selects, use_backend, why
+from regard.kernels import chunked
 from tests.mechanisms import FUSED, LOCAL, Sizes, asked, lengths
 
 B, H, D = 2, 3, 11
 SIZES = [(1, 1), (5, 7), (7, 5), (37, 35), (35, 37)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tile_everything():
+    """Calls as small as these would not be tiled otherwise."""
+    before, chunked.FEW = chunked.FEW, 0
+    yield
+    chunked.FEW = before
 
 
 def both_ways(q, k, v, **named):
@@ -211,3 +220,23 @@ def test_pointing_never_forms_all_scores(monkeypatch):
     with Largest() as largest:
         log_probability(q, k, torch.zeros(1, 1, 1024).long(), rule=rules.causal).sum().backward()
     assert largest.numbers <= 4 * (1 << 14) * 2
+
+
+def test_a_few_terms_are_formed_at_once(monkeypatch):
+    monkeypatch.setattr(chunked, "FEW", 1 << 16)
+    monkeypatch.setattr(chunked.additive_tiled, "attention", None)
+    q, k, v = torch.randn(3, B, H, 5, D)
+    assert attend(q, k, v, score=scores.Additive(torch.randn(H, D))).shape == (B, H, 5, D)
+
+
+@pytest.mark.parametrize("terms", [1, 1000, 1 << 22])
+def test_additive_logits_are_the_same_in_parts_gradients_too(terms, monkeypatch):
+    monkeypatch.setattr(chunked, "TERMS", terms)
+    leaves = [torch.randn(s, requires_grad=True) for s in [(B, H, 5, D), (B, H, 7, D), (H, D)]]
+    found = []
+    for backend in ("chunked", "reference"):
+        with use_backend(backend):
+            out = logits(*leaves[:2], score=scores.Additive(leaves[2]), rule=rules.causal)
+        grads = torch.autograd.grad(out.masked_fill(out.isinf(), 0).square().sum(), leaves)
+        found.append([out, *grads])
+    assert_same(found)
