@@ -48,7 +48,7 @@ def banded(call: Call, *, block: int) -> tuple[Call, Join]:
     first = K - Q - back  # the position of the first key that block 0 may see
     length = (n - 1) * block + stretch
     unseen = max(0, K - Q - int(rules.band(call.rule)[0]))  # keys that even query 0 is beyond
-    q = _Stretches.apply(_cut(call.q, 0, n * block), block, 1)
+    q = _cut(call.q, 0, n * block).unflatten(2, (n, block)).transpose(1, 2).flatten(0, 1)
     k, v = (
         _Stretches.apply(_cut(x[:, :, unseen:], first - unseen, length), block, stretch // block)
         for x in (call.k, call.v)
@@ -62,7 +62,13 @@ def banded(call: Call, *, block: int) -> tuple[Call, Join]:
     # queries that only fill the last block stand on the last key: none of them is blind for it
     places = (b, h, at_q.clamp_max(K - 1), at_k.clamp(0, K - 1))
     assert call.rule is not None
-    seen = Given(_pieces(call.rule(*places) & inside, B))
+    if rules.steady(call.rule):
+        # every block has the same view of its stretch
+        near = call.rule(b, h, at_q[0], at_k[0]) & inside  # (n, block, stretch)
+        near[-1, block - (n * block - Q) :] = True
+    else:
+        near = call.rule(*places) & inside
+    seen = Given(_pieces(near, B))
     bias = None if call.bias is None else biases.Given(_pieces(call.bias(*places), B))
 
     def join(out: Tensor) -> Tensor:
@@ -131,7 +137,7 @@ class _Stretches(torch.autograd.Function):
     def forward(x: Tensor, block: int, count: int) -> Tensor:
         _, H, _, D = x.shape
         views = x.unfold(2, block * count, block)  # (B, H, n, D, count · block)
-        return views.permute(0, 2, 1, 4, 3).reshape(-1, H, block * count, D).clone()
+        return views.permute(0, 2, 1, 4, 3).reshape(-1, H, block * count, D)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, int, int], output: Tensor) -> None:

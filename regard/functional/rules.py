@@ -375,6 +375,11 @@ def band(rule: Rule | None) -> tuple[Number, Number]:
     return getattr(rule, "band", (math.inf, math.inf))
 
 
+def steady(rule: Rule | None) -> bool:
+    """Whether a rule goes by how far apart a query and a key are, and by nothing else."""
+    return all(isinstance(part, Window | Causal) for part in parts(rule))
+
+
 def parts(rule: Rule | Tensor | None) -> list[Rule]:
     """The simple rules that a rule is made of."""
     if rule is None:

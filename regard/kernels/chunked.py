@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from regard.functional import attention as plain
 from regard.functional import biases, local, rules, selects
 from regard.functional.call import Call
-from regard.functional.rules import Causal, Given, Window
+from regard.functional.rules import Given
 from regard.functional.scores import Additive, folds
 from regard.functional.selects import Gaussian, softmax
 from regard.kernels import additive_tiled, sdpa
@@ -121,8 +121,8 @@ def _block(call: Call) -> int:
 def _all_seen(call: Call) -> bool:
     """Whether no query is blind and no key near enough is hidden: then nothing needs guarding."""
     _, _, Q, K = call.sizes
-    bare = all(isinstance(part, Window | Causal) for part in rules.parts(call.rule))
-    return bare and Q <= K and call.bias is None and isinstance(call.score, folds)
+    steady = rules.steady(call.rule)
+    return steady and Q <= K and call.bias is None and isinstance(call.score, folds)
 
 
 def _open(pieces: Call) -> Tensor:
