@@ -90,15 +90,15 @@ class EncoderBlock(nn.Module):
     def step(
         self,
         x: Tensor,
-        cache: SameKeys,
+        cache: SameKeys | None = None,
         *,
         rule: Rule | Tensor | None = None,
         bias: Bias | Tensor | None = None,
     ) -> tuple[Tensor, SameKeys]:
         """The tokens that come next, which look back alone, and the longer cache."""
-        seen, cache = self.own.step(self.own_norm.enter(x), cache, rule=rule, bias=bias)
+        seen, longer = self.own.step(self.own_norm.enter(x), cache, rule=rule, bias=bias)
         x = self.own_norm.leave(x, seen)
-        return self.think_norm.leave(x, self.think(self.think_norm.enter(x))), cache
+        return self.think_norm.leave(x, self.think(self.think_norm.enter(x))), longer
 
 
 class DecoderBlock(nn.Module):
@@ -164,7 +164,7 @@ class DecoderBlock(nn.Module):
     def step(
         self,
         x: Tensor,
-        cache: SameKeys,
+        cache: SameKeys | None,
         memory: Tensor | Keys,
         *,
         rule: Rule | Tensor | None = None,
@@ -172,8 +172,8 @@ class DecoderBlock(nn.Module):
         bias: Bias | Tensor | None = None,
     ) -> tuple[Tensor, SameKeys]:
         """The tokens that come next, and the longer cache; arguments as in `forward`."""
-        seen, cache = self.own.step(self.own_norm.enter(x), cache, rule=rule, bias=bias)
-        return self._beyond(self.own_norm.leave(x, seen), memory, memory_rule), cache
+        seen, longer = self.own.step(self.own_norm.enter(x), cache, rule=rule, bias=bias)
+        return self._beyond(self.own_norm.leave(x, seen), memory, memory_rule), longer
 
     def _beyond(
         self, x: Tensor, memory: Tensor | Keys, memory_rule: Rule | Tensor | None

@@ -1,6 +1,7 @@
 """Multi-head attention: project, split into heads, attend, join, project."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -112,20 +113,22 @@ class MultiHead(nn.Module):
     def step(
         self,
         x: Tensor,
-        cache: SameKeys,
+        cache: SameKeys | None = None,
         *,
         rule: Rule | Tensor | None = None,
         bias: Bias | Tensor | None = None,
     ) -> tuple[Tensor, SameKeys]:
         """Self-attention of the tokens that come next (B, Q, E): the output, and a longer cache.
 
-        They see what the cache holds and one another, causally; `rule` may hide more. The outputs
-        of all steps are those of one `forward` over all tokens under `causal`.
+        Without a cache they are the first. They see what it holds and one another, causally; `rule`
+        may hide more. All steps together give what one `forward` gives under `causal`.
         """
-        new = self._keys(x, cache.next)
-        cache = cache.append(new.k, new.v)
+        begun: Any = self.start(x.shape[0]) if cache is None else cache
+        past: SameKeys = begun
+        new = self._keys(x, past.next)
+        longer = past.append(new.k, new.v)
         rule = causal if rule is None else both(causal, rule)
-        return self(x, cache, rule=rule, bias=bias), cache
+        return self(x, longer, rule=rule, bias=bias), longer
 
     @classmethod
     def from_torch(cls, theirs: nn.MultiheadAttention) -> "MultiHead":

@@ -334,3 +334,10 @@ def test_tensors_of_another_shape_are_refused():
         layer(torch.zeros(B, Q, E))
     with pytest.raises(ValueError, match=r"attend: expected k of shape \(B=2"):
         layer(torch.zeros(B, Q, E), torch.zeros(3, K, 5))
+
+
+def test_a_step_without_a_cache_is_the_first():
+    layer, x = MultiHead(12, 3), torch.randn(2, 5, 12)
+    out, cache = layer.step(x)
+    begun, same = layer.step(x, layer.start(2))
+    assert torch.equal(out, begun) and len(cache) == len(same) == 5
