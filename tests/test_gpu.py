@@ -105,6 +105,20 @@ def test_additive_scores_agree_with_the_reference():
         torch.testing.assert_close(mine, theirs, atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_the_stretches_of_a_window_overlap_without_harm(rows, dtype):
+    q, k, v = (torch.randn(rows, H, 300, D, device="cuda", dtype=dtype) for _ in range(3))
+    found = []
+    for backend in ("chunked", "reference"):
+        leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+        with regard.use_backend(backend):
+            out = regard.attend(*leaves, rule=rules.window(40))
+        found.append([out, *torch.autograd.grad(out, leaves, torch.ones_like(out))])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=2e-2, rtol=2e-2)
+
+
 def test_zero_keys_read_zeros():
     q, _, _ = tensors(grad=False)
     nothing = q.new_zeros(B, H, 0, D)
