@@ -55,6 +55,13 @@ def able(call: Asked, backend: str) -> bool:
     return why(*call.qkv, **call.named).reasons[backend] is None
 
 
+def needs(call: Asked, backend: str) -> None:
+    """Skip a call that the backend refuses, in the words in which it does."""
+    reason = why(*call.qkv, **call.named).reasons[backend]
+    if reason is not None:
+        pytest.skip(f"{backend} refuses this: {reason}")
+
+
 def with_gradients(call: Asked, backend: str) -> list[torch.Tensor]:
     """The output, and the gradients of q, k and v in a fixed direction."""
     leaves = [x.detach().clone().requires_grad_() for x in call.qkv]
@@ -245,8 +252,7 @@ def test_what_no_query_sees_reaches_neither_output_nor_gradient(backend, poison,
 def test_a_hidden_nan_does_not_reach_the_weights_of_a_score(name, backend, rule):
     s = Sizes(Q=7, K=5)
     call = asked(s, score=name, rule=rule)
-    if not able(call, backend):
-        pytest.skip("cannot")
+    needs(call, backend)
     (weight,) = (x for x in vars(call.named["score"]).values() if isinstance(x, torch.Tensor))
     seen = seen_by(call, s)
     call.q[~seen.any(-1)], call.k[~seen.any(2)], call.v[~seen.any(2)] = torch.nan, 0, 0
@@ -268,8 +274,7 @@ def test_finite_input_never_gives_nan(backend, data, size):
 @pytest.mark.parametrize("score", ["dot", "scaled_dot", "additive", "cosine"])
 def test_large_halves_do_not_overflow(backend, score):
     call = asked(Sizes(), torch.float16, score=score, rule="window")
-    if not able(call, backend):
-        pytest.skip("cannot")
+    needs(call, backend)
     large = Asked(call.q * 300, call.k * 300, call.v, call.named)
     assert run(large, backend).isfinite().all()
 
@@ -386,8 +391,7 @@ def test_the_last_query_stands_on_the_last_key(backend):
 def test_gradients_are_exact_in_float64(backend, score, select):
     s = Sizes(B=1, H=2, G=1, Q=3, K=4, D=3, Dv=2)
     call = asked(s, torch.float64, score=score, select=select, rule="window", bias="alibi")
-    if not able(call, backend):
-        pytest.skip("cannot")
+    needs(call, backend)
     inputs = [x.requires_grad_() for x in call.qkv]
     assert gradcheck(lambda *x: run(call, backend, *x), inputs, fast_mode=True)
 

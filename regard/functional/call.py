@@ -1,5 +1,6 @@
 """One call of attention as a value: what is asked for, before anyone decides how to run it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
@@ -96,6 +97,11 @@ def dropping(call: Call, dropout: Number) -> Call:
     return replace(call, dropout=dropout) if dropout else call
 
 
+def unread(call: Call) -> Call:
+    """The call without its values: all that its weights need."""
+    return Call(call.q, call.k, call.k, call.score, call.select, call.rule, call.bias, 0.0)
+
+
 def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether q, k and v plainly go together, at a glance; if not, `tensors` says why."""
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
@@ -144,6 +150,17 @@ def tensors_of(value: Any) -> list[Tensor]:
     if isinstance(value, tuple):
         return [x for part in value if part is not None for x in tensors_of(part)]
     return []
+
+
+def changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A call, a score, a rule, a bias or a select, with every tensor in it changed."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, tuple):
+        return tuple(changed(part, change) for part in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{k: changed(x, change) for k, x in vars(value).items()})
+    return value
 
 
 def spread(x: Tensor, heads: int) -> Tensor:

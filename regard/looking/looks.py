@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn, overrides
 from torch.overrides import TorchFunctionMode
 
-from regard.functional.call import Call, Why, tensors_of
+from regard.functional.call import Call, Why, changed, tensors_of, unread
 from regard.looking import foreign
 from regard.looking.sight import Kept, Sight, kept
 
@@ -115,11 +115,11 @@ def show(call: Call, why: Callable[[], Why]) -> None:
         return
     if torch.compiler.is_compiling():
         raise RuntimeError("look: a compiled model cannot be looked into; look at the eager one")
-    # the values are not needed again, and a look must not keep a whole graph alive
-    q, k = (x.detach() if x.requires_grad else x for x in (call.q, call.k))
-    bare = Call(q, k, k, call.score, call.select, call.rule, call.bias, 0.0)
-    held = (call.score, call.select, call.rule, call.bias)
-    _keep(lambda: bare, [q, k, *tensors_of(held)], why)
+    if any(x.requires_grad for x in tensors_of(call)):
+        # a look must not keep a whole graph alive; what is detached still counts its versions
+        call = changed(call, Tensor.detach)
+    bare = unread(call)
+    _keep(lambda: bare, tensors_of(bare), why)
 
 
 def _keep(make: Callable[[], Call], tensors: list[Tensor], why: Callable[[], Why]) -> None:

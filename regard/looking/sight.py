@@ -1,8 +1,8 @@
 """What one attention saw: exact weights, computed only for the rows that are asked for."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard import check
 from regard.functional import attention as plain
-from regard.functional.call import Call, Why, spread
+from regard.functional.call import Call, Why, changed, spread, unread
 from regard.functional.scores import Score, known
 from regard.functional.selects import Drawn, Gaussian, local
 
@@ -129,19 +129,9 @@ def kept(
     # tensors of inference mode do not count their versions: only a copy of them is safe
     if copy or any(tensor.is_inference() for tensor in tensors):
         with torch.no_grad():
-            call = _copied(make())
+            call = unread(changed(make(), Tensor.clone))
         return Kept(lambda: call, (), why)
     return Kept(make, tuple((tensor, tensor._version) for tensor in tensors), why)
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.clone()
-    if isinstance(value, tuple):
-        return tuple(map(_copied, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: _copied(getattr(value, f.name)) for f in fields(value)})
-    return value
 
 
 def _weights(call: Call) -> Tensor:

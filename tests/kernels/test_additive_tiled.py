@@ -235,7 +235,7 @@ def test_a_second_derivative_is_refused():
 
 def test_memory_does_not_hold_a_query_key_width_tensor(tmp_path):
     q, k, v, vector = (
-        torch.randn(s, requires_grad=True) for s in [(2, 1, 509, 256)] * 3 + [(1, 256)]
+        torch.randn(s, requires_grad=True) for s in [(1, 1, 509, 256)] * 3 + [(1, 256)]
     )
     with torch.profiler.profile(profile_memory=True) as profile:
         ours(q, k, v, vector).sum().backward()
@@ -244,7 +244,7 @@ def test_memory_does_not_hold_a_query_key_width_tensor(tmp_path):
     events = [e["args"] for e in events if e["name"] == "[memory]"]
     before = events[0]["Total Allocated"] - events[0]["Bytes"]
     peak = max(e["Total Allocated"] for e in events) - before
-    assert additive_tiled.TILE["cpu"] <= peak <= 2 * 509 * 509 * 256 * 4 / 20
+    assert additive_tiled.TILE["cpu"] <= peak <= 509 * 509 * 256 * 4 / 20
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

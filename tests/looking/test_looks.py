@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from regard import attend, log_probability, logits, look, rules, selects, use_backend, weigh, why
+from regard.layers import LocalP
 from regard.looking import watched
 from tests.mechanisms import BIASES, RULES, SCORES, SELECTS, TRAINED, Sizes, asked
 
@@ -321,3 +322,12 @@ def test_a_compiled_model_is_refused_in_words():
         with pytest.raises(ValueError, match="look: a compiled model cannot be looked into"):
             look(model).__enter__()
     assert not watched()
+
+
+def test_a_look_keeps_no_graph_alive_whatever_learns():
+    layer, x = LocalP(8, 8, reach=2), torch.randn(2, 5, 8, requires_grad=True)
+    with look(layer) as seen:
+        layer(x, x)
+    (kept,) = seen["attention"].calls
+    assert not any(tensor.requires_grad for tensor, _ in kept.tensors)
+    assert seen["attention"].weights().shape == (2, 1, 5, 5)
