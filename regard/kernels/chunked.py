@@ -28,7 +28,7 @@ PAIRS = 1 << 22
 # How many terms of an additive score are formed at a time where all scores are wanted.
 TERMS = 1 << 22
 # So few terms fit one tile with room to spare, and tiling them costs more than forming them.
-FEW = 1 << 16
+FEW = 1 << 20
 # How many queries share a stretch of keys, or a multiple of it.
 BLOCK = 32
 

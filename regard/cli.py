@@ -1,0 +1,397 @@
+"""The command line, which alone prints; a command imports what it needs, so --help is quick."""
+
+import difflib
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, Literal
+
+import typer
+
+# Each recipe's module, imported when asked for, and what it is, for a list that imports nothing.
+RECIPES = {"translate": ("regard.recipes.translate", "an RNN that attends while it translates")}
+# How many seconds anything may take without saying so.
+PATIENCE = 2.0
+PICTURES = (".png", ".svg", ".pdf", ".html")
+# What was typed is not there or does not fit: exit code 2. Typer does not say its name in public.
+UsageError: Any = typer.BadParameter.__base__
+
+app = typer.Typer(
+    help="Every attention mechanism and model since 2014: train, evaluate, predict, look.",
+    epilog="Exit codes: 0 done, 1 failed, 2 not asked rightly. With --json, standard output is one "
+    "JSON object and nothing else. With --debug, anywhere, an error comes with its traceback.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Model = Annotated[str, typer.Argument(metavar="NAME_OR_RUN", help="As `regard list` shows it.")]
+Text = Annotated[str, typer.Argument(help="A sentence.")]
+Settings = Annotated[list[str] | None, typer.Argument(metavar="FIELD=VALUE", help="What to set.")]
+Folder = Annotated[Path | None, typer.Option(help="The run's folder; else one in runs/.")]
+Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
+Step = Annotated[int | None, typer.Option(min=0, help="Resume from this checkpoint.")]
+Picture = Annotated[Path | None, typer.Option("--out", "-o", help=f"A file {' '.join(PICTURES)}")]
+Words = Annotated[bool, typer.Option("--words/--tokens", help="Words, or what a model reads.")]
+Beam = Annotated[int, typer.Option(min=1, max=100, help="Candidates that the search keeps.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command, and give its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    words = [word for word in given if word != "--debug"]
+    # torch's threads spin while they wait: on cores that others use too, all takes ten times longer
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    command, code = typer.main.get_command(app), 0
+    named = set(command.commands) & set(words[:1])  # type: ignore[attr-defined]
+    try:
+        with suppress(typer.Exit), command.make_context("regard", words or ["--help"]) as context:
+            command.invoke(context)
+        if words[:1] == ["train"] and "--help" in words:
+            _show_fields([word for word in words if word in RECIPES])
+    except BaseException as error:
+        code, line = _judged(error)
+        if line and "--debug" in given:
+            traceback.print_exc()
+        if line:
+            _note(f"{' '.join(['regard', *named])}: {line}")
+        if isinstance(error, OSError) and not error.filename:
+            # what could not be written must not be tried again when the interpreter ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def _judged(error: BaseException) -> tuple[int, str]:
+    """The exit code and the one line that an error deserves."""
+    line = str(error).removeprefix("load: ")
+    if isinstance(error, BrokenPipeError):
+        return 0, ""  # who read this has seen enough
+    if isinstance(error, KeyboardInterrupt):
+        return 1, "interrupted"
+    if isinstance(error, UsageError):
+        return 2, error.format_message().removeprefix("load: ")
+    if isinstance(error, OSError) and error.strerror:
+        return 1, f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+    if isinstance(error, ValueError | ModuleNotFoundError) and line:
+        return 1, line
+    return 1, f"{type(error).__name__}: {line}; run again with --debug to see where"
+
+
+@app.callback(invoke_without_command=True)
+def _alone(version: Annotated[bool, typer.Option("--version")] = False) -> None:
+    if version:
+        _say(sys.modules["regard"].__version__)
+        raise typer.Exit
+
+
+@app.command("list")
+def list_(as_json: Json = False) -> None:
+    """Show what can be trained, and what is trained already."""
+    from regard import zoo
+
+    recipes = {name: line for name, (_, line) in RECIPES.items()}
+    cards = {name: zoo.card(name) for name in zoo.names()}
+    if as_json:
+        return _answer(recipes=recipes, models=cards)
+    _say("to train, with `regard train NAME`")
+    _table(recipes.items())
+    _say("trained, for `regard predict NAME`, `look` and `evaluate`")
+    return _table((name, zoo.about(card)) for name, card in cards.items())
+
+
+@app.command()
+def train(
+    recipe: Annotated[str | None, typer.Argument(help=f"One of: {', '.join(RECIPES)}.")] = None,
+    settings: Settings = None,
+    out: Folder = None,
+    resume: Resume = None,
+    step: Step = None,
+    as_json: Json = False,
+) -> None:
+    """Train a recipe; Ctrl-C saves, --resume goes on.
+
+    \b
+    regard train translate
+    regard train translate --help     shows every field that can be set
+    regard train translate model.width=256 training.steps=4000 --out runs/wide
+    regard train --resume runs/wide
+    """
+    settings = settings or []
+    if resume and recipe and "=" in recipe:
+        settings, recipe = [recipe, *settings], None
+    if (resume and out) or (step is not None and not resume):
+        raise UsageError("expected --out or --resume, and --step only beside --resume")
+    name, config = _settled(recipe, resume, settings)
+    from rich.console import Console
+
+    from regard.train.progress import drawn_on
+
+    module, report = _recipe(name), drawn_on(Console(stderr=True))
+    with redirect_stdout(sys.stderr):
+        result = module.run(config, out=out, report=report, resume=resume, step=step)
+    if as_json:
+        names = ("source", "prediction", "reference")
+        examples = [dict(zip(names, example, strict=True)) for example in result.examples]
+        return _answer(recipe=name, **(vars(result) | {"examples": examples}))
+    if result.stopped == "interrupted":
+        return _say(f"saved; to go on: regard train --resume {result.folder}")
+    return _finished(module, result)
+
+
+@app.command()
+def evaluate(model: Model, settings: Settings = None, as_json: Json = False) -> None:
+    """Measure a model on data that it has not seen.
+
+    \b
+    regard evaluate translate-en-fr-small
+    regard evaluate runs/wide beam=5 --json
+    """
+    from regard.config import override
+
+    with _patience("evaluating"):
+        loaded, module = _loaded(model)
+        with _typed():
+            evaluation = override(module.Evaluation(), settings or [])
+        measured = module.evaluate(loaded, evaluation)
+    return _answer(**{"model": model} | measured) if as_json else _table(measured.items())
+
+
+@app.command()
+def predict(
+    model: Model,
+    text: Annotated[str, typer.Argument(help="A sentence; `-` reads standard input.")] = "-",
+    beam: Beam = 1,
+    as_json: Json = False,
+) -> None:
+    """Let a model answer a sentence, or each line of its input.
+
+    \b
+    regard predict translate-en-fr-small "She is eating a green apple."
+    regard predict translate-en-fr-small --beam 5 --json < sentences.txt
+    """
+    with _patience("loading"):
+        loaded, module = _loaded(model)
+    told: list[dict[str, Any]] = []
+    for sentence in _lines() if text == "-" else [text]:
+        told.append({"input": sentence, "text": "", "candidates": []})
+        if sentence.strip() or text != "-":  # an empty line among others stays one
+            with _patience("predicting"):
+                found = module.predict(loaded, sentence, beam=beam)
+            ranked = [{"text": words, "score": score} for words, score in found.candidates]
+            told[-1] |= {"text": found.text, "candidates": ranked}
+        if not as_json:
+            _say(_visible(told.pop()["text"]))
+    if as_json:
+        _answer(model=model, **({"predictions": told} if text == "-" else told[0]))
+
+
+@app.command()
+def look(
+    model: Model,
+    text: Text,
+    out: Picture = None,
+    kind: Annotated[Literal["matrix", "ribbons", "wall"], typer.Option()] = "matrix",
+    words: Words = True,
+    beam: Beam = 1,
+    as_json: Json = False,
+) -> None:
+    """Draw what a model looks at; without -o, as text.
+
+    \b
+    regard look translate-en-fr-small "She is eating a green apple."
+    regard look translate-en-fr-small "She is eating a green apple." -o apple.png
+    regard look runs/wide "I see." -o see.html
+    """
+    endings = PICTURES if kind == "matrix" else PICTURES[:-1]
+    if out is not None and out.suffix.lower() not in endings:
+        raise UsageError(f"expected -o {kind} with an ending of {', '.join(endings)}, got {out}")
+    with _patience("looking"):
+        from regard import view
+
+        loaded, module = _loaded(model)
+        trace = module.trace(loaded, text, beam=beam)
+        trace = view.by_words(trace) if words else trace
+        if out is not None and kind == "matrix":
+            view.save_picture(trace, out)
+        elif out is not None:
+            view.save_figure(view.wall(trace) if kind == "wall" else view.ribbons(trace), out)
+    if as_json:
+        axes = {"queries": trace.axis(trace.map().query), "keys": trace.axis(trace.map().key)}
+        told = {name: axis.labels for name, axis in axes.items()}
+        told |= {"weights": trace.map().weights().tolist()}
+        return _answer(model=model, input=text, picture=out, **told)
+    return _say(f"wrote {out}" if out else view.alignment(trace))
+
+
+@app.command()
+def why(
+    model: Annotated[str | None, typer.Argument(metavar="NAME_OR_RUN", help="A model.")] = None,
+    text: Text = "I see a cat.",
+    as_json: Json = False,
+) -> None:
+    """Say which backend runs, and why not another.
+
+    \b
+    regard why
+    regard why translate-en-fr-small "She is eating a green apple."
+    """
+    with _patience("asking"):
+        found = _backends() if model is None else _backends_of(model, text)
+    if as_json:
+        _answer(**{name: {"backend": w.backend, "reasons": w.reasons} for name, w in found.items()})
+    elif model is None:
+        _table((name, w.backend) for name, w in found.items())
+    else:
+        _say("\n".join(f"{_visible(name)}: {w}" for name, w in found.items()) or "none was seen")
+
+
+def _recipe(name: str | None) -> ModuleType:
+    if name not in RECIPES:
+        close = difflib.get_close_matches(name or "", RECIPES, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise UsageError(f"expected a recipe ({', '.join(RECIPES)}), got {name or 'none'}{hint}")
+    return import_module(RECIPES[name][0])
+
+
+def _loaded(name: str) -> tuple[Any, ModuleType]:
+    """A trained model, and its recipe."""
+    from regard import zoo
+
+    with _typed():
+        folder = zoo.found(name)
+    loaded = zoo.load(folder)
+    return loaded, _recipe(loaded.card["recipe"])
+
+
+def _settled(recipe: str | None, resume: Path | None, settings: list[str]) -> tuple[str, Any]:
+    """A recipe's name and its config: new or as in the run that goes on, with these settings."""
+    from regard import config, zoo
+
+    with _typed():
+        name, told = zoo.begun(resume) if resume else (str(recipe or ""), {})
+        if recipe not in (None, name):
+            raise UsageError(f"{resume} is a run of {name}, got {recipe}")
+        return name, config.override(config.restored(_recipe(name).Config, told), settings)
+
+
+@contextmanager
+def _typed() -> Iterator[None]:
+    """Inside, whatever does not fit is what was typed."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _finished(module: ModuleType, result: Any) -> None:
+    """Show what came out of a training, and what to try next."""
+    from regard import view, zoo
+    from regard.train.progress import clock
+
+    _table([("stopped", result.stopped), ("time", clock(result.seconds)), *result.metrics.items()])
+    for source, prediction, reference in result.examples[:5]:
+        _say(f"\n  {_visible(source)}\n→ {_visible(prediction)}\n  ({_visible(reference)})")
+    # a model without attention has nothing to show here
+    for source, *_ in result.examples[:1]:
+        with suppress(ValueError):
+            trace = module.trace(zoo.load(result.folder), source)
+            _say("\n" + view.alignment(trace, words=True))
+    tries = ('predict {} "…"', 'look {} "…" -o picture.png', "evaluate {}")
+    _say("\nTry next:" + "".join(f"\n  regard {t.format(result.folder)}" for t in tries))
+
+
+def _backends() -> dict[str, Any]:
+    """Which backend this machine takes for each score."""
+    import torch
+
+    from regard import door
+    from regard.functional import scores
+
+    H, Q, D = 4, 64, 32
+    q = torch.zeros(2, H, Q, D, device="cuda" if torch.cuda.is_available() else "cpu")
+    sizes = {scores.General: (H, D, D), scores.Additive: (H, D), scores.Location: (H, D, Q)}
+    named: dict[str, Any] = {kind.__name__: kind(q.new_zeros(n)) for kind, n in sizes.items()}
+    named |= {"dot": scores.dot, "scaled_dot": scores.scaled_dot, "Cosine": scores.Cosine()}
+    return {name: door.why(q, q, q, score=score) for name, score in named.items()}
+
+
+def _backends_of(model: str, text: str) -> dict[str, Any]:
+    from regard import looking
+
+    loaded, module = _loaded(model)
+    with looking.look(loaded.model) as seen:
+        module.predict(loaded, text)
+        return {name: seen[name].why for name in seen.names()}
+
+
+def _show_fields(recipes: list[str]) -> None:
+    from regard.config import fields
+
+    for module in map(_recipe, recipes):
+        for command, config in (("train", module.Config), ("evaluate", module.Evaluation)):
+            _say(f"\nFields for `regard {command}`, and their defaults:")
+            typed = {"None": "none", "True": "true", "False": "false"}
+            rows = ((f.name, str(f.default), f.words) for f in fields(config))
+            _table((name, typed.get(default, default), words) for name, default, words in rows)
+
+
+@contextmanager
+def _patience(doing: str) -> Iterator[None]:
+    """Say now and then that it goes on; what others print meanwhile is kept out of our answer."""
+    done, start = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not done.wait(PATIENCE):
+            _note(f"{doing} … {time.monotonic() - start:.0f} s")
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        done.set()
+
+
+def _lines() -> Iterator[str]:
+    if sys.stdin.isatty():
+        _note("type a sentence and Enter; Ctrl-D ends")
+    try:
+        yield from (line.rstrip("\r\n") for line in sys.stdin)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"expected UTF-8 on standard input: {error}") from None
+
+
+def _answer(**fields: Any) -> None:
+    """One JSON object; what is not finite, for which JSON has no word, is null."""
+    text = json.dumps(fields, default=str)
+    print(json.dumps(json.loads(text, parse_constant=lambda _: None)), flush=True)
+
+
+def _table(rows: Iterable[Iterable[Any]]) -> None:
+    cells = [[f"{c:.4g}" if isinstance(c, float) else _visible(str(c)) for c in r] for r in rows]
+    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    _say("\n".join("  " + "  ".join(map(str.ljust, row, wide)).rstrip() for row in cells))
+
+
+def _visible(text: str) -> str:
+    """Text on one line; what could move a cursor or turn a line round is escaped."""
+    stay = "\u00a0\u202f\u3000\u200c\u200d"  # blanks of French and Chinese, joiners of Persian
+    escaped = {c: ascii(c)[1:-1] for c in set(text) - set(stay) if not c.isprintable()}
+    return "".join(escaped.get(c, c) for c in text)
+
+
+def _say(text: str) -> None:
+    print("\n".join(map(_visible, text.split("\n"))), flush=True)
+
+
+def _note(text: str) -> None:
+    print(_visible(" ".join(text.split())), file=sys.stderr, flush=True)

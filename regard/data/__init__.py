@@ -1,0 +1,1 @@
+"""Data sets and batches; seeded, and knowing no model."""

@@ -1,0 +1,1 @@
+"""The models: one paper, one file."""

@@ -1,0 +1,1 @@
+"""The recipes: one result, one file, read top to bottom."""

@@ -1,0 +1,359 @@
+"""Translate with a recurrent net that attends (Bahdanau et al. 2015), or one that does not.
+
+    regard train translate                            10,000 short English-French pairs
+    regard train translate model.attention=none       the same without attention
+    regard train translate data.pairs=mine.tsv        your own pairs
+
+EXPECTED
+"""
+
+import hashlib
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard import config as configs
+from regard import decode, zoo
+from regard.data import bpe, tatoeba
+from regard.data.batches import BEGIN, END, PAD, Batch, TokenBatches
+from regard.data.bpe import Vocabulary
+from regard.data.pairs import Pair, read
+from regard.data.splits import Split, split
+from regard.looking import look
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from regard.train.runs import agreed, command, hardware, opened, versions
+from regard.train.settings import Optimizer, Schedule, Training
+from regard.view.axes import Tokens
+from regard.view.trace import Header, Map, Trace
+
+# The attention of the model, as a look names it.
+ATTENTION = "decoder.attention"
+# Source or target tokens in a batch when nothing has to be remembered for a backward pass.
+AT_ONCE = 8192
+
+
+@dataclass(frozen=True)
+class Data:
+    """Which pairs: those of a file, or the sample that comes with the package."""
+
+    # .tsv or .jsonl, or the source side of two aligned text files
+    pairs: Path | None = None
+    # the other side, where there are two files
+    target: Path | None = None
+    # pairs held out to choose by, and to judge by
+    development: int = 500
+    test: int = 1000
+    seed: int = 0
+    # tokens of a sentence; pairs with a longer one are not learned from
+    longest: int = 100
+
+
+SMALL = Seq2SeqConfig(
+    vocabulary=2000,
+    embedding=128,
+    width=128,
+    alignment=96,
+    readout=128,
+    dropout=0.2,
+    tied=True,
+)
+QUICK = Training(
+    steps=1400,
+    optimizer=Optimizer("adam", rate=5e-3),
+    schedule=Schedule("cosine", warmup=100),
+    judge_every=350,
+    save_every=350,
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole recipe; the defaults are sized for two cores and a minute and a half."""
+
+    # stands in the name of the run's folder
+    name: str = "small"
+    data: Data = field(default_factory=Data)
+    model: Seq2SeqConfig = SMALL
+    training: Training = QUICK
+    # places of source or target in a batch, padding included
+    tokens: int = 800
+    # share of the probability that is spread over all words
+    smoothing: float = 0.1
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives; `examples` are (source, prediction, reference)."""
+
+    folder: Path
+    metrics: dict[str, float]
+    stopped: str
+    seconds: float
+    examples: list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How to measure: on the pairs held out of the training, or on those of a file."""
+
+    pairs: Path | None = None
+    target: Path | None = None
+    part: Literal["test", "development"] = "test"
+    beam: int = 1
+    length_penalty: float = 0.0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The best translation, and all that the beam ended with: (text, score), best first."""
+
+    text: str
+    candidates: list[tuple[str, float]]
+
+
+def run(
+    config: Config,
+    *,
+    out: Path | None = None,
+    report: Any = None,
+    resume: Path | None = None,
+    step: int | None = None,
+) -> Result:
+    """Train, keep the best weights by the development pairs, and measure them on the test pairs."""
+    from regard.train import fit, silent
+
+    _bleu([], [])  # whoever lacks sacrebleu is told now, and not after the training
+    folder = opened("translate", config, name=config.name, out=out, resume=resume)
+    parts = _parts(config.data)
+    agreed(folder / "data.json", _facts(parts), what="the data")
+    vocabulary = _vocabulary(parts.train, config.model.vocabulary, folder / "tokenizer.json")
+    batches = TokenBatches(
+        _examples(parts.train, vocabulary, config.data.longest),
+        tokens=config.tokens,
+        seed=config.training.seed,
+    )
+    torch.manual_seed(config.training.seed)
+    model = Seq2Seq(replace(config.model, vocabulary=vocabulary.size))
+    held = TokenBatches(
+        _examples(parts.development, vocabulary), tokens=AT_ONCE, seed=0, shuffle=False
+    )
+    fitted = fit(
+        model,
+        lambda model, batch: _loss(model, batch, config.smoothing),
+        batches,
+        config.training,
+        run=folder,
+        judge=lambda model: {"loss": _mean_loss(model, held)},
+        report=report or silent,
+        resume=resume is not None if step is None else f"step-{step:08d}",
+    )
+    if fitted.stopped == "interrupted":
+        return Result(folder, fitted.metrics, fitted.stopped, fitted.seconds, [])
+    loaded = _saved(folder, config, model.cpu(), vocabulary, fitted.seconds)
+    metrics = {k: v for k, v in loaded.card["numbers"].items() if isinstance(v, int | float)}
+    texts = [pair.source for pair in parts.test[:5]]
+    told = zip(texts, _translated(loaded, texts), [p.target for p in parts.test], strict=False)
+    return Result(folder, metrics, fitted.stopped, fitted.seconds, list(told))
+
+
+def evaluate(loaded: Any, evaluation: Evaluation) -> dict[str, Any]:
+    """BLEU and chrF in points, and the loss a token, on pairs that the training did not see."""
+    if evaluation.pairs is None:
+        settings = configs.restored(Config, loaded.card["settings"])
+        parts = _parts(settings.data)
+        pairs = parts.test if evaluation.part == "test" else parts.development
+    else:
+        pairs = read(evaluation.pairs, evaluation.target).pairs
+    began = time.perf_counter()
+    texts = _translated(
+        loaded,
+        [pair.source for pair in pairs],
+        beam=evaluation.beam,
+        length_penalty=evaluation.length_penalty,
+    )
+    seconds = time.perf_counter() - began
+    examples = _examples(pairs, loaded.tokenizer)
+    loss = _mean_loss(loaded.model, TokenBatches(examples, tokens=AT_ONCE, seed=0, shuffle=False))
+    return {
+        **_bleu(texts, [pair.target for pair in pairs]),
+        "loss": loss,
+        "pairs": len(pairs),
+        "beam": evaluation.beam,
+        "sentences_a_second": len(pairs) / seconds,
+        "seed": loaded.card.get("seed"),
+        "hardware": hardware(),
+    }
+
+
+def predict(loaded: Any, input: str, *, beam: int = 1) -> Prediction:
+    """The translation of one sentence."""
+    decoded = _decoded(loaded, _ids(loaded, input), beam)
+    texts = map(loaded.tokenizer.decode, decoded.sequences()[0])
+    candidates = list(zip(texts, decoded.scores[0].tolist(), strict=True))
+    return Prediction(candidates[0][0], candidates)
+
+
+def trace(loaded: Any, input: str, *, beam: int = 1) -> Trace:
+    """Which words of a sentence the model looked at for each word of its translation."""
+    if loaded.config.attention != "additive":
+        raise ValueError(
+            f"trace: a model with attention {loaded.config.attention} looks at nothing"
+        )
+    source = _ids(loaded, input)
+    with look(loaded.model) as seen:
+        decoded = _decoded(loaded, source, beam)
+        weights = decode.along(decoded, seen[ATTENTION].weights())[0, :1]  # (1, H, T, S)
+    length = int(decoded.lengths[0, 0])
+    target = decoded.tokens[0, 0, :length].tolist()
+    text = loaded.tokenizer.decode(target)
+    return Trace(
+        axes=(_axis("source", source, loaded.tokenizer), _axis("target", target, loaded.tokenizer)),
+        maps=(Map(ATTENTION, "target", "source", weights[:, :, :length].clone()),),
+        outputs={"text": text, "score": float(decoded.scores[0, 0])},
+        header=Header(
+            model=loaded.card["name"], family="seq2seq", title=f"{input} → {text}", dtype="float32"
+        ),
+    )
+
+
+def _parts(data: Data) -> Split:
+    pairs = tatoeba.sample() if data.pairs is None else read(data.pairs, data.target).pairs
+    return split(pairs, development=data.development, test=data.test, seed=data.seed)
+
+
+def _facts(parts: Split) -> dict[str, Any]:
+    """What must not change between two sittings of a run."""
+    sides = {"train": parts.train, "development": parts.development, "test": parts.test}
+    digest = hashlib.sha256(repr(sides).encode(errors="surrogatepass"))
+    return {**{name: len(side) for name, side in sides.items()}, "sha256": digest.hexdigest()}
+
+
+def _vocabulary(pairs: list[Pair], size: int, path: Path) -> Vocabulary:
+    """One vocabulary for both languages: that of the run, or a new one."""
+    if not path.exists():
+        bpe.learned((side for pair in pairs for side in pair), size).save(path)
+    return bpe.loaded(path)
+
+
+def _examples(
+    pairs: list[Pair], vocabulary: Vocabulary, longest: int | None = None
+) -> list[tuple[list[int], list[int]]]:
+    sources = vocabulary.encode_all([pair.source for pair in pairs])
+    targets = vocabulary.encode_all([pair.target for pair in pairs])
+    both = list(zip(sources, targets, strict=True))
+    return [p for p in both if longest is None or max(map(len, p)) <= longest]
+
+
+def _loss(model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Tensor:
+    """Cross-entropy a token, of every word given those before it."""
+    logits = model((batch.source, batch.source_lengths), batch.target[:, :-1])
+    return F.cross_entropy(
+        logits.flatten(0, 1),
+        batch.target[:, 1:].flatten(),
+        ignore_index=PAD,
+        label_smoothing=smoothing,
+    )
+
+
+@torch.no_grad()
+def _mean_loss(model: nn.Module, batches: TokenBatches) -> float:
+    device = next(model.parameters()).device
+    sums = [(float(_loss(model, b.to(device))) * b.tokens, b.tokens) for b in batches.epoch(0)]
+    return sum(loss for loss, _ in sums) / sum(tokens for _, tokens in sums)
+
+
+def _saved(
+    folder: Path, config: Config, model: Seq2Seq, vocabulary: Vocabulary, seconds: float
+) -> Any:
+    """The finished model in its folder, with a card that says what it is and how good."""
+    card: dict[str, Any] = {
+        "name": folder.name,
+        "recipe": "translate",
+        "about": "translates, and shows which words it looks at",
+        "settings": configs.plain(config),
+        "command": command(),
+        "seed": config.training.seed,
+        "hardware": hardware(),
+        "versions": versions(),
+        "seconds": round(seconds, 1),
+        "numbers": {},
+    }
+    loaded = zoo.Loaded(model.eval(), vocabulary, model.config, card)
+    card["numbers"] = evaluate(loaded, Evaluation())
+    zoo.save(folder, model, model.config, card, tokenizer=vocabulary)
+    return loaded
+
+
+def _translated(
+    loaded: Any, texts: list[str], *, beam: int = 1, length_penalty: float = 0.0
+) -> list[str]:
+    """The best translation of each text, many at a time."""
+    sources = loaded.tokenizer.encode_all(texts)
+    batches = TokenBatches([(s, []) for s in sources], tokens=AT_ONCE, seed=0, shuffle=False)
+    found = [""] * len(texts)
+    for batch in batches.epoch(0):
+        decoded = _searched(loaded.model, batch, beam, length_penalty)
+        for index, best in zip(batch.indices.tolist(), decoded.sequences(), strict=True):
+            found[index] = loaded.tokenizer.decode(best[0])
+    return found
+
+
+def _decoded(loaded: Any, source: list[int], beam: int) -> decode.Decoded:
+    [batch] = TokenBatches([(source, [])], tokens=AT_ONCE, seed=0).epoch(0)
+    return _searched(loaded.model, batch, beam, 0.0)
+
+
+def _searched(model: Any, batch: Batch, beam: int, length_penalty: float) -> decode.Decoded:
+    source = (batch.source, batch.source_lengths)
+    longest = 2 * batch.source.shape[1] + 10
+    if beam == 1:
+        return decode.greedy(model, source, begin=BEGIN, end=END, longest=longest)
+    return decode.beam(
+        model,
+        source,
+        begin=BEGIN,
+        end=END,
+        longest=longest,
+        width=beam,
+        best=beam,
+        length_penalty=length_penalty,
+    )
+
+
+def _ids(loaded: Any, text: str) -> list[int]:
+    ids: list[int] = loaded.tokenizer.encode(text)
+    if not text.strip():
+        raise ValueError("translate: expected a sentence, got an empty one")
+    return ids
+
+
+def _axis(name: str, ids: list[int], vocabulary: Vocabulary) -> Tokens:
+    words = vocabulary.words(ids)
+    labels = vocabulary.labels(ids)
+    names = [
+        vocabulary.decode([i for i, w in zip(ids, words, strict=True) if w == word]).strip()
+        or labels[words.index(word)]
+        for word in range(words[-1] + 1)
+    ]
+    return Tokens(name, tuple(labels), words=tuple(words), names=tuple(names))
+
+
+def _bleu(texts: list[str], references: list[str]) -> dict[str, Any]:
+    """BLEU and chrF as sacreBLEU counts them: cased, its own tokenization."""
+    try:
+        from sacrebleu.metrics import BLEU, CHRF
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "translate: BLEU needs sacrebleu: pip install 'regard[data]'"
+        ) from None
+    if not texts:
+        return {}
+    bleu = BLEU()
+    score = bleu.corpus_score(texts, [references]).score
+    chrf = CHRF().corpus_score(texts, [references]).score
+    return {"bleu": score, "chrf": chrf, "signature": str(bleu.get_signature())}

@@ -1,0 +1,277 @@
+"""Checkpoints that a full disk, a killed process or a flipped bit cannot take from you.
+
+    checkpoints/
+      step-00000500/   model.safetensors, optimizer.safetensors, …, state.json, manifest.json
+      step-00001000/
+      latest           the name of the newest
+
+A folder is written under another name, synced, and then renamed; only then does `latest` point to
+it, and only then are old ones deleted. The manifest has the size and the sha256 of every file.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.train import trees
+
+SCHEMA = 1
+_WRITING, _GONE = ".writing-", ".gone-"
+
+
+class DamagedError(ValueError):
+    """A checkpoint is not what was written; the message names the file and the one before it."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a training needs to go on from `step`.
+
+    Args:
+        trees: what holds tensors, one file each: a tree of dicts, lists, tuples and numbers.
+        state: what is JSON as it is.
+        best: the step whose weights were judged best so far; it is not deleted either.
+    """
+
+    step: int
+    trees: dict[str, Any]
+    state: dict[str, Any]
+    best: int | None = None
+
+
+def name(step: int) -> str:
+    """The folder of a step.
+
+    >>> name(500)
+    'step-00000500'
+    """
+    return f"step-{step:08d}"
+
+
+def steps(folder: Path) -> list[int]:
+    """The steps that have a checkpoint, in order; whether they are whole is not asked."""
+    found = (re.fullmatch(r"step-(\d{8,})", p.name) for p in folder.glob("step-*"))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def latest(folder: Path) -> int | None:
+    """The step that `latest` points to; None if there is no checkpoint at all."""
+    there, pointer = steps(folder), folder / "latest"
+    if not there:
+        return None
+    if not pointer.exists():
+        return there[-1]  # killed before the first pointer was written
+    pointed = pointer.read_text(errors="replace").strip()
+    found = [step for step in there if name(step) == pointed]
+    if not found:
+        raise _offering(
+            DamagedError(f"{pointer} is damaged (no such checkpoint)"), folder, there[-1] + 1
+        )
+    return found[0]
+
+
+def save(folder: Path, checkpoint: Checkpoint, *, keep: int = 2) -> Path:
+    """Write a checkpoint and point `latest` to it; `keep` of the newest stay, and the best."""
+    folder.mkdir(parents=True, exist_ok=True)
+    title = name(checkpoint.step)
+    writing, path = folder / (_WRITING + title), folder / title
+    try:
+        _discard(writing)
+        _written(writing, checkpoint)
+        # there if the run was taken back to an earlier step, or killed before `latest` pointed here
+        if path.exists():
+            _retire(folder, title)
+        writing.rename(path)
+        _sync(folder)
+        _point(folder, title)
+    except BaseException as error:
+        _discard(writing)
+        if isinstance(error, OSError):
+            raise _unwritten(error, folder, title) from error
+        raise
+    _thin(folder, checkpoint.step, keep)
+    return path
+
+
+def load(
+    folder: Path, step: int | None = None, *, only: tuple[str, ...] | None = None
+) -> Checkpoint:
+    """The checkpoint of `step`, or the latest; every byte that is read is checked first.
+
+    Args:
+        only: the trees to read, of those that are there; None reads all.
+    """
+    if step is None:
+        step = latest(folder)
+        if step is None:
+            raise ValueError(f"{folder}: expected checkpoints, got none")
+    elif step not in steps(folder):
+        there = ", ".join(map(str, steps(folder))) or "none"
+        raise ValueError(f"{folder}: expected a checkpoint of step {step}, got those of {there}")
+    try:
+        manifest, files = _read(folder / name(step), only)
+    except DamagedError as error:
+        raise _offering(error, folder, step) from None
+    state = json.loads(files["state.json"])
+    found = {
+        group: trees.unpacked(_tensors(files[f"{group}.safetensors"]), node)
+        for group, node in state["trees"].items()
+        if f"{group}.safetensors" in files
+    }
+    return Checkpoint(step, found, state["state"], manifest["best"])
+
+
+def whole(folder: Path, *, before: int | None = None) -> int | None:
+    """The newest step whose files are all as they were written; `before` looks at earlier ones."""
+    for step in reversed(steps(folder)):
+        if before is None or step < before:
+            with suppress(DamagedError):
+                _read(folder / name(step))
+                return step
+    return None
+
+
+def tidy(folder: Path) -> None:
+    """Delete what killed processes left half-written or half-deleted."""
+    for left in (*folder.glob(f"{_WRITING}*"), *folder.glob(f"{_GONE}*")):
+        _discard(left)
+
+
+def _written(folder: Path, checkpoint: Checkpoint) -> None:
+    from safetensors.torch import save as as_bytes
+
+    folder.mkdir()
+    nodes, files = {}, {}
+    for group, tree in checkpoint.trees.items():
+        tensors, nodes[group] = trees.packed(tree)
+        files[f"{group}.safetensors"] = _write(folder / f"{group}.safetensors", as_bytes(tensors))
+    state = {"trees": nodes, "state": checkpoint.state}
+    files["state.json"] = _write(folder / "state.json", json.dumps(state).encode())
+    about = {"step": checkpoint.step, "best": checkpoint.best, "files": files}
+    manifest = {"schema": SCHEMA, **about, "sha256": _sum(about)}
+    _write(folder / "manifest.json", json.dumps(manifest, indent=1).encode())
+    _sync(folder)
+
+
+def _write(path: Path, data: bytes) -> dict[str, Any]:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return _facts(data)
+
+
+def _facts(data: bytes) -> dict[str, Any]:
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _sum(about: Any) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _point(folder: Path, title: str) -> None:
+    _write(folder / f"{_WRITING}latest", f"{title}\n".encode())
+    (folder / f"{_WRITING}latest").replace(folder / "latest")
+    _sync(folder)
+
+
+def _read(
+    path: Path, only: tuple[str, ...] | None = None
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The manifest, and the files that are asked for, all of them as they were written."""
+    manifest = _manifest(path)
+    files = {}
+    for title, facts in manifest["files"].items():
+        if only is not None and title.removesuffix(".safetensors") not in ("state.json", *only):
+            continue
+        try:
+            data = (path / title).read_bytes()
+        except FileNotFoundError:
+            raise DamagedError(f"{path / title} is missing") from None
+        if len(data) != facts["bytes"]:
+            raise DamagedError(f"{path / title} is damaged ({len(data)} of {facts['bytes']} bytes)")
+        if _facts(data) != facts:
+            raise DamagedError(f"{path / title} is damaged (its sha256 is another)")
+        files[title] = data
+    return manifest, files
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    file = path / "manifest.json"
+    try:
+        manifest = json.loads(file.read_bytes())
+        schema, said = manifest.pop("schema"), manifest.pop("sha256")
+    except FileNotFoundError:
+        raise DamagedError(f"{file} is missing") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise DamagedError(f"{file} is damaged (no manifest)") from None
+    if schema != SCHEMA:
+        raise DamagedError(f"{file}: expected schema {SCHEMA}, got {schema}")
+    if said != _sum(manifest) or name(manifest["step"]) != path.name:
+        raise DamagedError(f"{file} is damaged (its sha256 is another)")
+    return manifest
+
+
+def _tensors(data: bytes) -> dict[str, Any]:
+    from safetensors.torch import load as from_bytes
+
+    return from_bytes(data)
+
+
+def _offering(error: DamagedError, folder: Path, step: int) -> DamagedError:
+    """The same error, with the way out."""
+    earlier = whole(folder, before=step)
+    if earlier is None:
+        return DamagedError(f"{error}, and no checkpoint before it is whole: start again")
+    return DamagedError(
+        f"{error}; the checkpoint of step {earlier} is whole: "
+        f"resume with resume={name(earlier)!r}, or on the command line with --step {earlier}"
+    )
+
+
+def _unwritten(error: OSError, folder: Path, title: str) -> OSError:
+    left = whole(folder)
+    words = f"{folder / title} could not be written: {error.strerror or error}"
+    return OSError(error.errno, f"{words}; {'none' if left is None else name(left)} is whole")
+
+
+def _thin(folder: Path, step: int, keep: int) -> None:
+    """Delete old checkpoints, and those of a future that was taken back."""
+    there = steps(folder)
+    stay = set([s for s in there if s <= step][-keep:])
+    for kept in tuple(stay):
+        with suppress(DamagedError):
+            stay.add(_manifest(folder / name(kept))["best"])
+    for old in there:
+        if old not in stay:
+            with suppress(OSError):
+                _retire(folder, name(old))
+
+
+def _retire(folder: Path, title: str) -> None:
+    """Delete a checkpoint so that, killed half-way, it does not look like one."""
+    gone = folder / (_GONE + title)
+    _discard(gone)
+    (folder / title).rename(gone)
+    _discard(gone)
+
+
+def _discard(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

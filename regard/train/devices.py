@@ -1,0 +1,52 @@
+"""The one place that imports Lightning Fabric: devices and processes, without its chatter."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from regard.train.settings import Training
+
+
+def launched(training: Training) -> Any:
+    """A Fabric with its processes started.
+
+    With several devices each further process runs the same command once more and arrives here.
+    """
+    with quiet():
+        fabric = _class()(
+            accelerator=training.device,
+            devices=training.devices,
+            strategy=training.strategy,
+            precision=training.precision,
+        )
+        if training.precision == "16-mixed" and fabric.device.type == "cpu":
+            raise ValueError("fit: 16-mixed needs a card, got a cpu; take bf16-mixed")
+        fabric.launch()
+    return fabric
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Inside, Lightning keeps its tips to itself; its errors still come."""
+    loggers = [logging.getLogger(name) for name in ("lightning_fabric", "lightning.fabric")]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="lightning")
+        _class()  # to import it sets the level
+        levels = [logger.level for logger in loggers]
+        try:
+            for logger in loggers:
+                logger.setLevel(logging.ERROR)
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+def _class() -> Any:
+    try:
+        from lightning_fabric import Fabric
+    except ImportError:
+        from lightning.fabric import Fabric  # type: ignore[import-not-found, no-redef]
+    return Fabric

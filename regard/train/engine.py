@@ -1,0 +1,256 @@
+"""One update of the weights, and all that must be saved so that the next one comes out the same."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.train import checkpoints, optimizers, randomness, schedules, trees
+from regard.train.averaging import Average
+from regard.train.checkpoints import Checkpoint
+from regard.train.losses import Running, Settled
+from regard.train.settings import Training
+from regard.train.stopping import Stopping
+from regard.train.stream import Batches, Stream
+
+
+class DivergedError(ValueError):
+    """The loss or the weights are not finite."""
+
+
+class Engine:
+    """A model in training: weights, optimizer, place in the data, and what was measured so far.
+
+    Args:
+        fabric: Lightning Fabric, its processes started.
+        folder: where the checkpoints are.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Callable[[nn.Module, Any], Tensor],
+        batches: Batches,
+        training: Training,
+        *,
+        fabric: Any,
+        folder: Path,
+    ):
+        self.training, self.fabric, self.folder = training, fabric, folder
+        self.model = fabric.to_device(model)
+        # a gradient scaler has to see gradients between the backward pass and a fused step
+        fused = training.precision != "16-mixed"
+        self.optimizer = optimizers.made(model, training.optimizer, fused=fused)
+        self._loss, self._stepping = fabric.setup(_Loss(model, loss), self.optimizer)
+        self.average = Average(model, training.average) if training.average else None
+        self._rate = training.optimizer.filled()["rate"]
+        self._batches = batches
+        self.stream = Stream(batches)
+        self.running = Running()
+        self.stopping = Stopping()
+        self.step = 0
+        self.saved: int | None = None
+        self._began, self._before = time.perf_counter(), 0.0
+        randomness.seed(training.seed + fabric.global_rank)
+
+    @property
+    def done(self) -> bool:
+        """Whether the last step was taken, or patience is used up."""
+        return self.step >= self.training.steps or self.stopping.done(self.training.patience)
+
+    @property
+    def rate(self) -> float:
+        """The rate of the step that was taken last."""
+        rate: float = self.optimizer.param_groups[0]["lr"]
+        return rate
+
+    @property
+    def seconds(self) -> float:
+        """How long it took so far, all sittings together."""
+        return self._before + time.perf_counter() - self._began
+
+    @property
+    def judgeable(self) -> nn.Module:
+        """The model whose weights count: the averaged one where there is an average."""
+        return self.model if self.average is None else self.average.model
+
+    def update(self) -> int:
+        """Take one step; the tokens it learned from."""
+        fabric, training, step = self.fabric, self.training, self.step + 1
+        share = schedules.share(training.schedule, step, training.steps)
+        optimizers.set_rate(self.optimizer, self._rate * share)
+        batches, tokens = self._drawn()
+        # the gradients of the step before, and of what the caller did before that
+        self.optimizer.zero_grad()
+        losses, shares = [], [batch.tokens / max(1, tokens) for batch in batches]
+        for i, (batch, share) in enumerate(zip(batches, shares, strict=True), 1):
+            with fabric.no_backward_sync(self._loss, enabled=i < len(batches)):
+                loss = self._loss(_Held(fabric.to_device(batch)))
+                # processes are averaged, and should be summed
+                weight = share * fabric.world_size
+                fabric.backward(loss if weight == 1 else loss * weight)
+            losses.append(loss.detach())
+        norm = self._clipped()
+        self._stepping.step()
+        if self.average is not None:
+            self.average.follow(self.model, step)
+        self.running.add(step, losses, shares, tokens=tokens, norm=norm)
+        self.step = step
+        return tokens
+
+    def settle(self) -> list[Settled]:
+        """Wait for the device and read the losses since then; refuse what is not finite."""
+        settled = self.running.settle(self._total)
+        for one in settled:
+            if not math.isfinite(one.loss):
+                raise self._diverged(f"the loss of step {one.step} is {one.loss}")
+        return settled
+
+    def save(self) -> None:
+        """Write a checkpoint of this step, if there is none yet."""
+        self.settle()
+        if not trees.finite(list(self.model.parameters())):
+            raise self._diverged(f"the weights after step {self.step} are not finite")
+        everyones = self._gathered(randomness.state())
+        if self.saved != self.step and self.fabric.is_global_zero:
+            checkpoints.save(self.folder, self._checkpoint(everyones), keep=self.training.keep)
+        self.saved = self.step
+
+    def load(self, step: int) -> None:
+        """Go on from the checkpoint of `step`, as if nothing had happened."""
+        found = checkpoints.load(self.folder, step)
+        state, kind = found.state, self.training.optimizer.kind
+        if state["optimizer"] != kind:
+            raise ValueError(
+                f"fit: {checkpoints.name(step)} was trained with {state['optimizer']}, "
+                f"expected {kind}; resume with the same optimizer"
+            )
+        self._load_weights(self.model, found.trees["model"], step)
+        if self.average is not None:
+            # an average that was not there before begins with the weights of now
+            weights = found.trees.get("average", found.trees["model"])
+            self._load_weights(self.average.model, weights, step)
+        optimizers.remember(self.optimizer, self.model, found.trees["optimizer"])
+        if state["scaler"]:
+            self.fabric.strategy.precision.load_state_dict(state["scaler"])
+        self.stream = Stream(self._batches, **state["stream"])
+        self.running = Running([Settled(*one) for one in state["running"]])
+        self.stopping = Stopping(**state["stopping"])
+        self.step = self.saved = step
+        self._before = state["seconds"]
+        everyones = found.trees["random"]
+        randomness.restore(everyones[self.fabric.global_rank % len(everyones)])
+
+    def load_best(self) -> None:
+        """Give the model the weights that count: those judged best, or else those of now."""
+        if self.stopping.best is not None and self.stopping.step != self.step:
+            self.fabric.barrier()
+            step, weights = self.stopping.step, ("model", "average")
+            found = checkpoints.load(self.folder, step, only=weights).trees
+            # the average is what was judged, where there was one
+            self._load_weights(self.model, found.get("average", found["model"]), step)
+        elif self.average is not None:
+            self.model.load_state_dict(self.average.model.state_dict())
+
+    def agreed(self, wish: bool) -> bool:
+        """Whether any process has this wish."""
+        if self.fabric.world_size == 1:
+            return wish
+        agreed: bool = self.fabric.strategy.reduce_boolean_decision(wish, all=False)
+        return agreed
+
+    def _drawn(self) -> tuple[list[Any], int]:
+        """The batches of this process for one step, and the tokens of all processes.
+
+        Process r takes every world-th batch. All of them draw all batches, so that they know how
+        many tokens the others have without asking.
+        """
+        world, rank = self.fabric.world_size, self.fabric.global_rank
+        drawn = [self.stream.next() for _ in range(world * self.training.accumulate)]
+        return drawn[rank::world], sum(batch.tokens for batch in drawn)
+
+    def _clipped(self) -> Tensor | None:
+        if not self.training.clip:
+            return None
+        norm: Tensor = self.fabric.clip_gradients(
+            self._loss, self._stepping, max_norm=self.training.clip, error_if_nonfinite=False
+        )
+        return norm.detach()
+
+    def _total(self, sums: Tensor) -> Tensor:
+        if self.fabric.world_size == 1:
+            return sums
+        total: Tensor = self.fabric.all_reduce(sums.to(self.fabric.device), reduce_op="sum")
+        return total.cpu()
+
+    def _gathered(self, state: dict[str, Any]) -> list[dict[str, Any]]:
+        """The state of every process, in the order of their ranks."""
+        if self.fabric.world_size == 1:
+            return [state]
+        states: list[Any] = [None] * self.fabric.world_size
+        torch.distributed.all_gather_object(states, state)
+        return states
+
+    def _checkpoint(self, everyones: list[dict[str, Any]]) -> Checkpoint:
+        found = {
+            "model": self.model.state_dict(),
+            "optimizer": optimizers.moments(self.optimizer, self.model),
+            "random": everyones,
+        }
+        if self.average is not None:
+            found["average"] = self.average.model.state_dict()
+        state = {
+            "optimizer": self.training.optimizer.kind,
+            "scaler": self.fabric.strategy.precision.state_dict(),
+            "stream": {"epoch": self.stream.epoch, "batch": self.stream.batch},
+            "running": self.running.settled,
+            "stopping": asdict(self.stopping),
+            "seconds": self.seconds,
+            "training": asdict(self.training),
+            "torch": torch.__version__,
+        }
+        best = None if self.stopping.best is None else self.stopping.step
+        return Checkpoint(self.step, found, state, best)
+
+    def _load_weights(self, model: nn.Module, weights: dict[str, Tensor], step: int) -> None:
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as error:
+            where = self.folder / checkpoints.name(step)
+            raise ValueError(
+                f"{where} is of another model: {str(error).splitlines()[-1].strip()}"
+            ) from None
+
+    def _diverged(self, what: str) -> DivergedError:
+        saved = (
+            "nothing was saved"
+            if self.saved is None
+            else f"{checkpoints.name(self.saved)} is whole"
+        )
+        return DivergedError(f"fit: {what}; {saved}: go on from there with a lower rate or clip")
+
+
+class _Held:
+    """A batch that Lightning does not look into: its own precision is the loss's business."""
+
+    __slots__ = ("batch",)
+
+    def __init__(self, batch: Any):
+        self.batch = batch
+
+
+class _Loss(nn.Module):
+    """Model and loss as one module, so that whatever the loss calls is inside autocast and DDP."""
+
+    def __init__(self, model: nn.Module, loss: Callable[[nn.Module, Any], Tensor]):
+        super().__init__()
+        self.model = model
+        self.loss = loss
+
+    def forward(self, held: _Held) -> Tensor:
+        return self.loss(self.model, held.batch)

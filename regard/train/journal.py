@@ -1,0 +1,101 @@
+"""The journal, truth of a training: one JSON object a line; TensorBoard beside it if installed."""
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+
+class Journal:
+    """Lines appended to a file, each written at once and whole."""
+
+    def __init__(self, path: Path, *, tensorboard: Path | None = None, after: int = 0):
+        """
+        Args:
+            tensorboard: a folder for TensorBoard, if that is installed.
+            after: the step that the next lines come after; TensorBoard forgets later ones.
+        """
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab")
+        self._board = _board(tensorboard, after) if tensorboard is not None else None
+
+    def write(self, event: str, step: int, **facts: Any) -> None:
+        """One line: what happened at which step, and the facts. What is not finite is null."""
+        line = json.dumps({"event": event, "step": step, **_plain(facts)}, allow_nan=False)
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+        if self._board is not None:
+            for name, value in _numbers(facts):
+                self._board.add_scalar(f"{event}/{name}", value, step)
+
+    def sync(self) -> None:
+        """Wait until every line is on the disk."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """What a journal says; a last line that was cut off by a kill is not there."""
+    return [read for _, read in _lines(path)]
+
+
+def cut(path: Path, step: int) -> None:
+    """Take the journal back to `step`, in one move: what came later will be written again."""
+    if not path.exists():
+        return
+    beside = path.with_name(f".{path.name}")
+    with beside.open("wb") as file:
+        file.writelines(line for line, read in _lines(path) if read["step"] <= step)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        if line.endswith(b"\n"):
+            try:
+                yield line, json.loads(line)
+            except ValueError:
+                raise ValueError(f"{path}: expected JSON in line {number}, got another") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _numbers(facts: dict[str, Any]) -> list[tuple[str, float]]:
+    """The numbers among the facts, those of the judge by their own names."""
+    flat = {**facts, **facts.get("metrics", {})}
+    numbers = ((k, v) for k, v in flat.items() if not isinstance(v, bool))
+    return [(k, v) for k, v in numbers if isinstance(v, int | float)]
+
+
+def _board(folder: Path, after: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=after + 1)  # type: ignore[no-untyped-call]

@@ -1,0 +1,74 @@
+"""The losses since the last report, left on the device until somebody asks for them."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Settled(NamedTuple):
+    """How one step went, in numbers."""
+
+    step: int
+    loss: float
+    tokens: int
+    norm: float | None
+
+
+class _Pending(NamedTuple):
+    step: int
+    losses: list[Tensor]
+    shares: list[float]
+    tokens: int
+    norm: Tensor | None
+
+
+class Running:
+    """Losses of the steps since the last report: added without waiting, settled all at once."""
+
+    def __init__(self, settled: list[Settled] | None = None):
+        self.settled = list(settled or [])
+        self._pending: list[_Pending] = []
+
+    def add(
+        self,
+        step: int,
+        losses: list[Tensor],
+        shares: list[float],
+        *,
+        tokens: int,
+        norm: Tensor | None,
+    ) -> None:
+        """Keep the losses of one step: its loss is their sum, each times its share."""
+        self._pending.append(_Pending(step, losses, shares, tokens, norm))
+
+    def settle(self, total: Callable[[Tensor], Tensor] = lambda x: x) -> list[Settled]:
+        """Wait for the device, once; the steps that were pending, in numbers.
+
+        Args:
+            total: sums over all processes.
+        """
+        pending, self._pending = self._pending, []
+        if not pending:
+            return []
+        losses = torch.stack([x for p in pending for x in p.losses]).cpu().double()
+        shares = torch.tensor([x for p in pending for x in p.shares], dtype=torch.float64)
+        places = torch.tensor([i for i, p in enumerate(pending) for _ in p.losses])
+        sums = torch.zeros(len(pending), dtype=torch.float64).index_add(0, places, losses * shares)
+        norms = [p.norm for p in pending if p.norm is not None]
+        read = iter(torch.stack(norms).tolist() if norms else [])
+        new = [
+            Settled(p.step, loss, p.tokens, None if p.norm is None else next(read))
+            for p, loss in zip(pending, total(sums).tolist(), strict=True)
+        ]
+        self.settled += new
+        return new
+
+    def report(self) -> tuple[float, float | None, int]:
+        """The mean loss by tokens, the mean norm, the tokens; then a new interval begins."""
+        settled, self.settled = self.settled, []
+        tokens = sum(s.tokens for s in settled)
+        loss = sum(s.loss * s.tokens for s in settled) / max(1, tokens)
+        norms = [s.norm for s in settled if s.norm is not None]
+        return loss, sum(norms) / len(norms) if norms else None, tokens

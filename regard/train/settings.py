@@ -1,0 +1,165 @@
+"""What a training is told: three frozen values that refuse to contradict themselves."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+OptimizerKind = Literal["adam", "adamw", "adadelta", "sgd"]
+ScheduleKind = Literal["constant", "inverse_square_root", "linear", "cosine", "halving"]
+Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
+
+# What each kind of optimizer is told when nothing is said, and so also what it can be told.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "adam": {"rate": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "decay": 0.0},
+    "adamw": {"rate": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "decay": 0.01},
+    # Bahdanau et al. 2015, B.2
+    "adadelta": {"rate": 1.0, "rho": 0.95, "eps": 1e-6, "decay": 0.0},
+    "sgd": {"rate": 0.1, "momentum": 0.0, "decay": 0.0},
+}
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """How weights follow their gradients; None takes the default of the kind."""
+
+    kind: OptimizerKind = "adam"
+    # the highest rate; the schedule takes its share of it
+    rate: float | None = None
+    # adam, adamw
+    betas: tuple[float, float] | None = None
+    eps: float | None = None
+    # adadelta: how much of the past is kept
+    rho: float | None = None
+    # sgd
+    momentum: float | None = None
+    # of matrices, not of biases and norms; adamw decays beside the gradient, others inside it
+    decay: float | None = None
+
+    def __post_init__(self) -> None:
+        _choice("Optimizer", "kind", self.kind, tuple(DEFAULTS))
+        for name in ("rate", "betas", "eps", "rho", "momentum", "decay"):
+            if getattr(self, name) is not None and name not in DEFAULTS[self.kind]:
+                raise ValueError(
+                    f"Optimizer: {self.kind} has no {name}; it has {', '.join(DEFAULTS[self.kind])}"
+                )
+        for name in ("rate", "eps"):
+            _above("Optimizer", name, getattr(self, name))
+        _least("Optimizer", "decay", self.decay, 0)
+        for name, share in (("rho", self.rho), ("momentum", self.momentum)):
+            _share("Optimizer", name, share)
+        for beta in self.betas or ():
+            _share("Optimizer", "betas", beta)
+
+    def filled(self) -> dict[str, Any]:
+        """What this kind of optimizer is told, its defaults filled in."""
+        given = {name: getattr(self, name) for name in DEFAULTS[self.kind]}
+        return DEFAULTS[self.kind] | {k: v for k, v in given.items() if v is not None}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the rate goes with the step: up for `warmup` steps, and then as `kind` says."""
+
+    kind: ScheduleKind = "constant"
+    # steps over which the rate rises from zero
+    warmup: int = 0
+    # linear, cosine: the share of the highest rate that is left at the end
+    floor: float = 0.0
+    # halving: the rate is halved at step `after`, and then every `every` steps
+    after: int | None = None
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        kinds = ("constant", "inverse_square_root", "linear", "cosine", "halving")
+        _choice("Schedule", "kind", self.kind, kinds)
+        _least("Schedule", "warmup", self.warmup, 0)
+        _least("Schedule", "floor", self.floor, 0)
+        if self.kind == "inverse_square_root" and self.warmup < 1:
+            raise ValueError("Schedule: inverse_square_root expected warmup of at least 1, got 0")
+        if self.floor > 1 or (self.floor and self.kind not in ("linear", "cosine")):
+            raise ValueError(
+                f"Schedule: expected floor from 0 to 1, for linear and cosine alone, "
+                f"got {self.floor} for {self.kind}"
+            )
+        halving = (self.after, self.every)
+        if self.kind != "halving" and halving != (None, None):
+            raise ValueError(f"Schedule: after and every belong to halving, not to {self.kind}")
+        if self.kind == "halving" and (None in halving or min(halving) < 1):  # type: ignore[type-var, operator]
+            raise ValueError(
+                f"Schedule: halving expected after and every of at least 1, "
+                f"got {self.after} and {self.every}"
+            )
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained: everything `fit` is told, apart from the model and its data."""
+
+    # updates of the weights
+    steps: int = 10_000
+    optimizer: Optimizer = field(default_factory=Optimizer)
+    schedule: Schedule = field(default_factory=Schedule)
+    # the largest norm of the gradient; 0 does not clip
+    clip: float = 1.0
+    # batches of one device that make one update, weighted by their tokens
+    accumulate: int = 1
+    # 32-true leaves the model as it is, float64 too
+    precision: Precision = "32-true"
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    # how many of them
+    devices: int = 1
+    strategy: Literal["auto", "ddp"] = "auto"
+    # share of the past in the moving average of the weights; 0 does not average
+    average: float = 0.0
+    # steps between judgements; 0 judges at the end alone
+    judge_every: int = 1000
+    # judgements without a new best before it stops early; 0 never does
+    patience: int = 0
+    # the metric of the judge that decides what is best
+    watch: str = "loss"
+    best: Literal["lowest", "highest"] = "lowest"
+    # steps between checkpoints
+    save_every: int = 1000
+    # how many of the newest checkpoints stay, the best aside
+    keep: int = 2
+    # steps between lines of the journal; the device is waited for that often
+    report_every: int = 50
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _choice("Training", "precision", self.precision, ("32-true", "bf16-mixed", "16-mixed"))
+        _choice("Training", "device", self.device, ("auto", "cpu", "cuda", "mps"))
+        _choice("Training", "strategy", self.strategy, ("auto", "ddp"))
+        _choice("Training", "best", self.best, ("lowest", "highest"))
+        for name in ("steps", "accumulate", "devices", "save_every", "keep", "report_every"):
+            _least("Training", name, getattr(self, name), 1)
+        for name in ("clip", "judge_every", "patience", "seed"):
+            _least("Training", name, getattr(self, name), 0)
+        _share("Training", "average", self.average)
+        if self.patience and not self.judge_every:
+            raise ValueError("Training: patience counts judgements, but judge_every is 0")
+        if self.schedule.warmup > self.steps:
+            raise ValueError(
+                f"Training: a warmup of {self.schedule.warmup} steps, but there are {self.steps}"
+            )
+        if self.precision == "16-mixed" and self.device == "cpu":
+            raise ValueError("Training: 16-mixed needs a card; on a cpu take bf16-mixed")
+
+
+def _choice(where: str, name: str, given: str, choices: tuple[str, ...]) -> None:
+    if given not in choices:
+        raise ValueError(f"{where}: expected {name} to be one of {', '.join(choices)}, got {given}")
+
+
+def _least(where: str, name: str, given: int | float | None, least: int) -> None:
+    if given is not None and not given >= least:
+        raise ValueError(f"{where}: expected {name} of at least {least}, got {given}")
+
+
+def _above(where: str, name: str, given: float | None) -> None:
+    if given is not None and not given > 0:
+        raise ValueError(f"{where}: expected {name} above 0, got {given}")
+
+
+def _share(where: str, name: str, given: float | None) -> None:
+    if given is not None and not 0 <= given < 1:
+        raise ValueError(f"{where}: expected {name} from 0 to less than 1, got {given}")

@@ -1,0 +1,35 @@
+"""What was seen, as data and as pictures: `Trace`, its files, plots, text and pages."""
+
+from regard.view.axes import Axis, Grid, Points, Slots, Steps, Tokens
+from regard.view.figures import save_figure
+from regard.view.files import load, save
+from regard.view.pictures import save_picture
+from regard.view.plots import matrix, ribbons, wall
+from regard.view.standalone import page
+from regard.view.text import alignment
+from regard.view.trace import Header, Map, Series, Stats, Trace
+from regard.view.words import by_words
+
+__all__ = [
+    "Axis",
+    "Grid",
+    "Header",
+    "Map",
+    "Points",
+    "Series",
+    "Slots",
+    "Stats",
+    "Steps",
+    "Tokens",
+    "Trace",
+    "alignment",
+    "by_words",
+    "load",
+    "matrix",
+    "page",
+    "ribbons",
+    "save",
+    "save_figure",
+    "save_picture",
+    "wall",
+]

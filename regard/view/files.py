@@ -1,0 +1,201 @@
+"""A trace as one file: safetensors for the numbers, JSON in its metadata for all the rest.
+
+A file is believed in nothing: whatever does not fit together is refused in one sentence.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as safetensors
+from torch import Tensor
+
+from regard import check
+from regard.files import write
+from regard.view.axes import Axis, Grid, Points, Slots, Steps, Tokens
+from regard.view.labels import visible
+from regard.view.trace import SCHEMA, Header, Map, Series, Trace, described
+
+_KEY = "regard.trace"
+_DTYPES = ("F16", "BF16", "F32", "F64", "U8")
+LARGEST_HEADER = 32 * 2**20
+
+# What stands in the manifest, and of which type; tensors go by "maps.", "series." or "axes." + id.
+_AXES: dict[str, tuple[Callable[..., Axis], dict[str, Any]]] = {
+    "tokens": (
+        Tokens,
+        {"id": str, "labels": list, "words": list | None, "special": list, "names": list | None},
+    ),
+    "grid": (Grid, {"id": str, "rows": int, "columns": int, "image": bool}),
+    "slots": (Slots, {"id": str, "count": int}),
+    "points": (Points, {"id": str}),
+    "steps": (Steps, {"id": str, "labels": list}),
+}
+_MAP = {"id": str, "query": str, "key": str, "layers": int, "heads": int, "causal": bool}
+_SERIES = {"id": str, "axis": str}
+_WORDS = ("model", "family", "title", "run_id", "dtype", "device")
+_HEADER = dict.fromkeys(_WORDS, str) | {"seed": int | None, "versions": dict, "notes": list}
+_MANIFEST = _HEADER | {"edits": list, "schema": int, "outputs": dict}
+_PARTS = {"axes": list, "maps": list, "series": list}
+
+
+def save(trace: Trace, path: str | Path) -> Path:
+    """Write a trace to a `.safetensors` file, whole or not at all; maps are computed for it."""
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise ValueError(f"save: expected a path that ends in .safetensors, got {str(path)!r}")
+    manifest = described(trace.header) | {
+        "outputs": trace.outputs,
+        "axes": [_axis_described(axis) for axis in trace.axes],
+        "maps": [described(map, but=("cells", "sizes")) for map in trace.maps],
+        "series": [described(series, but=("values",)) for series in trace.series],
+    }
+    text = json.dumps(manifest, allow_nan=False)
+    data = safetensors(_tensors(trace), {_KEY: text})
+    if int.from_bytes(data[:8], "little") > LARGEST_HEADER:
+        raise ValueError(f"save: expected labels and outputs below {LARGEST_HEADER} bytes")
+    return write(path, data)
+
+
+def load(path: str | Path) -> Trace:
+    """Read a trace from a file, on the CPU.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is not a trace, or not a whole one.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"load: no file named {str(path)!r}")
+    try:
+        manifest, tensors = _read(path)
+        return _trace(manifest, tensors)
+    except ValueError as error:
+        raise ValueError(f"load: {str(path)!r} is not a trace: {error}") from None
+
+
+def _axis_described(axis: Axis) -> dict[str, Any]:
+    given = described(axis, but=("image", "xy"))
+    if isinstance(axis, Grid):
+        given["image"] = axis.image is not None
+    return {"kind": axis.kind} | given
+
+
+def _tensors(trace: Trace) -> dict[str, Tensor]:
+    found = {f"series.{series.id}": series.values for series in trace.series}
+    for axis in trace.axes:
+        tensor = axis.xy if isinstance(axis, Points) else getattr(axis, "image", None)
+        if tensor is not None:
+            found[f"axes.{axis.id}"] = tensor
+    for map in trace.maps:
+        found[f"maps.{map.id}"] = map.whole()
+    # each in memory of its own: a file may not say twice what two names share
+    return {name: tensor.cpu().contiguous().clone() for name, tensor in found.items()}
+
+
+def _read(path: Path) -> tuple[Any, dict[str, Tensor]]:
+    if not path.is_file():
+        raise ValueError("expected a file, got a folder or a device")
+    with path.open("rb") as file:
+        start = file.read(8)
+    length, there = int.from_bytes(start, "little"), path.stat().st_size - 8
+    if len(start) < 8 or length > there:
+        raise ValueError("the file is cut off, or it is not safetensors")
+    if length > LARGEST_HEADER:
+        raise ValueError(f"expected a header of at most {LARGEST_HEADER} bytes, got {length}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            manifest = _parsed((file.metadata() or {}).get(_KEY))
+            tensors = {name: _tensor(file, name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"the file is damaged ({visible(str(error)):.200})") from None
+    return manifest, tensors
+
+
+def _tensor(file: Any, name: str) -> Tensor:
+    dtype = file.get_slice(name).get_dtype()
+    if dtype not in _DTYPES:
+        raise ValueError(f"expected tensors of {', '.join(_DTYPES)}, got {name!r:.80} of {dtype}")
+    # a copy: the file may change under a tensor that is only mapped into memory
+    return file.get_tensor(name).clone()
+
+
+def _parsed(text: str | None) -> Any:
+    if text is None:
+        raise ValueError(f"its metadata has no {_KEY!r}")
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"its manifest is not JSON ({visible(str(error)):.80})") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("its manifest says a name twice")
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"its manifest has {name}, which is not finite")
+
+
+def _trace(manifest: Any, tensors: dict[str, Tensor]) -> Trace:
+    if isinstance(manifest, dict) and manifest.get("schema") != SCHEMA:
+        schema = manifest.get("schema")
+        raise ValueError(f"expected schema {SCHEMA}, got {schema!r:.80}. A newer regard reads it.")
+    _typed("the manifest", manifest, _MANIFEST | _PARTS)
+    parts, outputs = {name: manifest.pop(name) for name in _PARTS}, manifest.pop("outputs")
+    left = dict(tensors)
+    axes = [_axis(given, left) for given in parts["axes"]]
+    maps = [
+        Map(**_typed("a map", given, _MAP), cells=_taken("maps", given["id"], left))
+        for given in parts["maps"]
+    ]
+    series = [
+        Series(**_typed("a series", given, _SERIES), values=_taken("series", given["id"], left))
+        for given in parts["series"]
+    ]
+    if left:
+        raise ValueError(f"tensor {min(left)!r:.80} belongs to nothing in the manifest")
+    return Trace(axes, maps, series, outputs=outputs, header=Header(**manifest))
+
+
+def _axis(given: Any, tensors: dict[str, Tensor]) -> Axis:
+    kind = given.get("kind") if isinstance(given, dict) else None
+    if not isinstance(kind, str) or kind not in _AXES:
+        raise ValueError(f"expected an axis of kind {', '.join(_AXES)}, got {kind!r:.80}")
+    make, types = _AXES[kind]
+    values = dict(_typed(f"an axis of {kind}", given, {"kind": str} | types))
+    del values["kind"]
+    if kind == "points":
+        values["xy"] = _taken("axes", values["id"], tensors)
+    if kind == "grid":
+        values["image"] = _taken("axes", values["id"], tensors) if values["image"] else None
+    return make(**values)
+
+
+def _taken(part: str, id: str, tensors: dict[str, Tensor]) -> Tensor:
+    name = f"{part}.{id}"
+    if name not in tensors:
+        raise ValueError(f"the manifest names tensor {name!r:.80}, which is not in the file")
+    return tensors.pop(name)
+
+
+def _typed(where: str, given: Any, types: dict[str, Any]) -> dict[str, Any]:
+    """The object, if it has these names and no other, each of its type."""
+    if not isinstance(given, dict):
+        raise ValueError(f"expected {where} as an object, got {check.kind(given):.80}")
+    strange = sorted(given.keys() ^ types.keys())
+    if strange:
+        what = "has no" if strange[0] in types else "has an unknown"
+        raise ValueError(f"{where} {what} {strange[0]!r:.80}")
+    for name, type in types.items():
+        value = given[name]
+        # to Python True is a number; to us it is not
+        fits = isinstance(value, type) and (type is bool or not isinstance(value, bool))
+        if not fits:
+            raise ValueError(f"{where} has a {name!r} of the wrong type, {check.kind(value):.80}")
+    return given

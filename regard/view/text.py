@@ -1,0 +1,108 @@
+"""An alignment drawn as text, for a terminal: the darker, the more of a key is read."""
+
+import math
+from collections.abc import Sequence
+
+from regard.check import Number
+from regard.view.labels import clusters, columns, padded, shortened, visible
+from regard.view.trace import Trace
+from regard.view.words import by_words
+
+# The shades of `look`, but what is below `FAINT` counts as not read: softmax never gives zero.
+SHADES = "·░▒▓█"
+FAINT = 0.05
+_LEGENDS = (
+    "· below 5 %   ░ to 25 %   ▒ to 50 %   ▓ to 75 %   █ above",
+    "·<5 ░≤25 ▒≤50 ▓≤75 █>75 %",
+)
+_NARROWEST, _TALLEST = 30, 12
+
+
+def alignment(
+    trace: Trace,
+    *,
+    map: str | None = None,
+    layer: int = 0,
+    head: int = 0,
+    width: int = 80,
+    words: bool = False,
+) -> str:
+    """The weights of one head as text: a line a query, a column a key.
+
+    Keys stand above their columns; they are written downwards where a line has no room for them,
+    and in several bands where even that is too wide.
+
+    Args:
+        width: how many columns the terminal has.
+        words: whether the tokens of a word are drawn as one.
+    """
+    if width < _NARROWEST:
+        raise ValueError(f"alignment: expected a width of at least {_NARROWEST}, got {width}")
+    trace = by_words(trace) if words else trace
+    chosen = trace.map(map)
+    w = chosen.weights(layer, head).float().tolist()
+    asks, keys = (_shown(trace.axis(id).labels) for id in (chosen.query, chosen.key))
+    asks = [shortened(label, width // 3) for label in asks]
+    left = max(columns(label) for label in asks)
+    side = [padded(label, left, right=True) for label in asks]
+    room = width - left - 1
+    if sum(_wide(key) + 1 for key in keys) - 1 <= room:
+        bands = [_lying(keys, w, side)]
+    else:
+        most = room // 2
+        starts = range(0, len(keys), most)
+        bands = [_upright(keys[i : i + most], [r[i : i + most] for r in w], side) for i in starts]
+    place = f" · layer {layer}" if chosen.layers > 1 else ""
+    place += f" · head {head}" if chosen.heads > 1 else ""
+    title = f"{chosen.id}{place}: {chosen.query} (down) looks at {chosen.key} (across)"
+    legend = next((text for text in _LEGENDS if columns(text) <= width), _LEGENDS[-1])
+    parts = [shortened(title, width), *("\n".join(band) for band in bands), legend]
+    return "\n\n".join(parts)
+
+
+def shade(weight: Number) -> str:
+    """The sign for a weight.
+
+    >>> "".join(map(shade, (0, 0.04, 0.05, 0.25, 0.26, 0.5, 0.75, 0.76, 1)))
+    '··░░▒▒▓██'
+    """
+    return SHADES[0] if weight < FAINT else SHADES[min(4, max(1, math.ceil(4 * weight)))]
+
+
+def _shown(labels: Sequence[str]) -> list[str]:
+    return [shortened(visible(label), 4 * _TALLEST) for label in labels]
+
+
+def _wide(key: str) -> int:
+    return max(2, columns(key))
+
+
+def _lying(keys: list[str], rows: list[list[float]], side: list[str]) -> list[str]:
+    """A band whose keys stand side by side, each cell as wide as its key."""
+    lines = [_line(" " * columns(side[0]), [padded(key, _wide(key)) for key in keys], " ")]
+    for label, row in zip(side, rows, strict=True):
+        cells = [_cell(weight, _wide(key)) for weight, key in zip(row, keys, strict=True)]
+        lines.append(_line(label, cells, " "))
+    return lines
+
+
+def _upright(keys: list[str], rows: list[list[float]], side: list[str]) -> list[str]:
+    """A band whose keys are written downwards, ending above their cells of two columns."""
+    letters = [clusters(shortened(key, _TALLEST)) for key in keys]
+    tall = max(map(len, letters))
+    above = [[""] * (tall - len(key)) + key for key in letters]
+    blank = " " * columns(side[0])
+    lines = [_line(blank, [padded(key[i], 2) for key in above], "") for i in range(tall)]
+    for label, row in zip(side, rows, strict=True):
+        lines.append(_line(label, [_cell(weight, 2) for weight in row], ""))
+    return lines
+
+
+def _cell(weight: Number, width: int) -> str:
+    sign = shade(weight)
+    # one dot in the middle keeps an empty cell quiet
+    return sign.center(width) if sign == SHADES[0] else sign * width
+
+
+def _line(label: str, cells: list[str], between: str) -> str:
+    return f"{label} {between.join(cells)}".rstrip()

@@ -1,0 +1,232 @@
+"""`Trace`: the one neutral object between any model and any picture.
+
+A trace has axes (what was looked from and at), maps (who looked where, by layer and head), series
+(numbers along an axis) and outputs (what the model answered). It knows no model.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard import check
+from regard.view.axes import Axis, finite, named, text
+
+SCHEMA = 1
+# A row is a share of one, as far as its numbers can say so.
+_SLACK = 1e-3
+_DEEPEST = 32
+
+
+class Stats(NamedTuple):
+    """What is to be known of each head of a map, each (layers, heads) in float32."""
+
+    entropy: Tensor  # how widely a query looks, in nats: the mean over queries
+    max: Tensor  # the greatest weight of all
+    sink: Tensor  # how much the first key gets: the mean over queries
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """Who looked where: the weights of `query` on `key`, for every layer and head.
+
+    Args:
+        query: the id of the axis that looks.
+        key: the id of the axis that is looked at.
+        cells: the weights (layers, heads, Q, K), or what gives the (Q, K) of a layer and a head
+            when it is asked; rows may sum to less than one, but not to more.
+        causal: whether a query sees only keys up to its own place.
+        sizes: (Q, K); the trace fills it in.
+    """
+
+    id: str
+    query: str
+    key: str
+    cells: Tensor | Callable[[int, int], Tensor]
+    layers: int = 1
+    heads: int = 1
+    causal: bool = False
+    sizes: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        where = named("Map", self.id)
+        for name, size in (("layers", self.layers), ("heads", self.heads)):
+            if isinstance(size, bool) or size < 1:
+                raise ValueError(f"{where}: expected at least one of {name}, got {size!r}")
+        if isinstance(self.cells, Tensor):
+            Q, K = self.sizes or (None, None)
+            check.shape(where, "cells", self.cells, layers=self.layers, heads=self.heads, Q=Q, K=K)
+            object.__setattr__(self, "cells", self.cells.detach())
+            _refuse_wrong_weights(where, self.cells)
+
+    def weights(self, layer: int = 0, head: int = 0) -> Tensor:
+        """The weights (Q, K) of one head, computed now if they are not there yet, and checked."""
+        where = f"Map {self.id!r}"
+        for name, index, size in (("layer", layer, self.layers), ("head", head, self.heads)):
+            if not 0 <= index < size:
+                raise ValueError(f"{where}: expected {name} from 0 to {size - 1}, got {index}")
+        if isinstance(self.cells, Tensor):
+            return self.cells[layer, head]
+        found = self.cells(layer, head)
+        Q, K = self.sizes or (None, None)
+        check.shape(where, "weights", found, Q=Q, K=K)
+        found = found.detach()
+        _refuse_wrong_weights(where, found)
+        return found
+
+    def whole(self) -> Tensor:
+        """All weights (layers, heads, Q, K)."""
+        if isinstance(self.cells, Tensor):
+            return self.cells
+        layers, heads = range(self.layers), range(self.heads)
+        return torch.stack([torch.stack([self.weights(i, j) for j in heads]) for i in layers])
+
+    def stats(self) -> Stats:
+        """Entropy, greatest weight and sink of every head, one head in memory at a time."""
+        rows = []
+        for layer in range(self.layers):
+            for head in range(self.heads):
+                w = self.weights(layer, head).float()
+                wide = torch.special.entr(w).sum(1).mean()
+                rows.append(torch.stack([wide, w.max(), w[:, 0].mean()]).cpu())
+        return Stats(*torch.stack(rows).reshape(self.layers, self.heads, 3).unbind(2))
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Numbers along an axis, (n,) or (n, m): a gate, a probability, a key strength."""
+
+    id: str
+    axis: str
+    values: Tensor
+
+    def __post_init__(self) -> None:
+        where = named("Series", self.id)
+        check.floats(where, "values", self.values)
+        if self.values.dim() not in (1, 2):
+            raise ValueError(
+                f"{where}: expected values of shape (n,) or (n, m), got {tuple(self.values.shape)}"
+            )
+        finite(where, "values", self.values)
+        object.__setattr__(self, "values", self.values.detach())
+
+
+@dataclass(frozen=True)
+class Header:
+    """Where a trace comes from, so that its picture can be made again."""
+
+    model: str = ""
+    family: str = ""
+    title: str = ""
+    run_id: str = ""
+    dtype: str = ""
+    device: str = ""
+    seed: int | None = None
+    versions: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[Any] = ()
+    edits: Sequence[Any] = ()
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        if self.schema != SCHEMA:
+            raise ValueError(f"Header: expected schema {SCHEMA}, got {self.schema!r}")
+        for name in ("model", "family", "title", "run_id", "dtype", "device"):
+            text("Header", name, getattr(self, name))
+        for name, value in [*self.versions.items(), *(("a note", note) for note in self.notes)]:
+            text("Header", str(name), value)
+        object.__setattr__(self, "versions", plain("Header", dict(self.versions)))
+        object.__setattr__(self, "notes", tuple(self.notes))
+        object.__setattr__(self, "edits", tuple(plain("Header", list(self.edits))))
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What was seen, as data.
+
+    Args:
+        outputs: what the model answered, in what JSON can say: text, tokens, probabilities.
+    """
+
+    axes: Sequence[Axis]
+    maps: Sequence[Map] = ()
+    series: Sequence[Series] = ()
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    header: Header = field(default_factory=Header)
+
+    def __post_init__(self) -> None:
+        for name in ("axes", "maps", "series"):
+            ids = [part.id for part in getattr(self, name)]
+            twice = sorted({id for id in ids if ids.count(id) > 1})
+            if twice:
+                raise ValueError(f"Trace: expected {name} of different ids, got {twice[0]!r} twice")
+        if not self.axes:
+            raise ValueError("Trace: expected at least one axis, got none")
+        object.__setattr__(self, "axes", tuple(self.axes))
+        object.__setattr__(self, "maps", tuple(map(self._placed, self.maps)))
+        object.__setattr__(self, "series", tuple(self.series))
+        object.__setattr__(self, "outputs", plain("outputs", dict(self.outputs)))
+        for series in self.series:
+            n = self.axis(series.axis).size
+            wide = {"m": None} if series.values.dim() == 2 else {}
+            check.shape(f"Series {series.id!r}", "values", series.values, n=n, **wide)
+
+    def axis(self, id: str) -> Axis:
+        """The axis of this id."""
+        return _found("axis", id, self.axes)
+
+    def map(self, id: str | None = None) -> Map:
+        """The map of this id, or the first one."""
+        if id is None and self.maps:
+            return self.maps[0]
+        return _found("map", id, self.maps)
+
+    def _placed(self, map: Map) -> Map:
+        """The map, told how many queries and keys it has."""
+        return replace(map, sizes=(self.axis(map.query).size, self.axis(map.key).size))
+
+
+def plain(where: str, given: Any, depth: int = 0) -> Any:
+    """A copy in what JSON can say and give back unchanged: tuples become lists, NaN is refused."""
+    if depth > _DEEPEST:
+        raise ValueError(f"{where}: expected at most {_DEEPEST} levels, got more")
+    if given is None or isinstance(given, bool | int):
+        return given
+    if isinstance(given, float):
+        finite(where, "values", torch.tensor(given, dtype=torch.float64))
+        return given
+    if isinstance(given, str):
+        return text(where, "a value", given)
+    if isinstance(given, list | tuple):
+        return [plain(where, value, depth + 1) for value in given]
+    if isinstance(given, dict):
+        return {text(where, "a key", k): plain(where, v, depth + 1) for k, v in given.items()}
+    raise ValueError(f"{where}: expected what JSON can say, got {check.kind(given):.200}")
+
+
+def described(part: Any, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields of a part that JSON can say."""
+    given = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in but}
+    return plain(type(part).__name__, given)
+
+
+def _found(kind: str, id: str | None, parts: Sequence[Any]) -> Any:
+    for part in parts:
+        if part.id == id:
+            return part
+    there = ", ".join(part.id for part in parts) or "none"
+    raise ValueError(f"Trace: no {kind} named {id!r:.80}; there is {there:.200}")
+
+
+def _refuse_wrong_weights(where: str, weights: Tensor) -> None:
+    check.floats(where, "weights", weights)
+    if not weights.numel():
+        raise ValueError(f"{where}: expected at least one weight, got {tuple(weights.shape)}")
+    finite(where, "weights", weights)
+    least = float(weights.min())
+    if least < 0:
+        raise ValueError(f"{where}: expected weights of at least 0, got {least:g}")
+    most = float(weights.sum(-1, dtype=torch.float32).max())
+    if most > 1 + _SLACK + torch.finfo(weights.dtype).eps:
+        raise ValueError(f"{where}: expected rows that sum to at most 1, got {most:g}")

@@ -1,0 +1,41 @@
+"""Which kinds of models can be loaded: a closed table, in which no file can name anything else."""
+
+import difflib
+from collections.abc import Callable
+
+from torch import nn
+
+from regard.zoo import reading
+
+
+def _seq2seq() -> tuple[type, type[nn.Module]]:
+    from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+
+    return Seq2SeqConfig, Seq2Seq
+
+
+# The kind as it stands in a card, and what gives its config and its model. Each imports its own
+# when asked, so that loading one model does not import all.
+KINDS: dict[str, Callable[[], tuple[type, type[nn.Module]]]] = {
+    "seq2seq": _seq2seq,
+}
+
+
+def classes(kind: str) -> tuple[type, type[nn.Module]]:
+    """The classes of a config and a model of this kind."""
+    if kind not in KINDS:
+        close = difflib.get_close_matches(kind, KINDS, n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise reading.refused(f"no kind of model {kind!r}; there is {', '.join(KINDS)}.{hint}")
+    return KINDS[kind]()
+
+
+def kind_of(model: nn.Module) -> str:
+    """The kind that this model is of."""
+    for kind, both in KINDS.items():
+        if type(model) is both()[1]:
+            return kind
+    raise ValueError(
+        f"save: expected a model of a kind that can be loaded ({', '.join(KINDS)}), "
+        f"got {type(model).__name__}"
+    )

@@ -1,0 +1,78 @@
+"""Which trained models there are: those in the package by name, all others by their folder."""
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+from regard.zoo import reading
+
+HERE = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """The models that come with the package."""
+    return sorted(_members())
+
+
+def card(name: str) -> dict[str, Any]:
+    """The card of a model that comes with the package, without its weights."""
+    return reading.json_object(_members()[name], "card.json")
+
+
+def about(card: dict[str, Any]) -> str:
+    """A line on a model for a list: what its card says it is, and its first number."""
+    numbers = card.get("numbers")
+    first = list(numbers.items())[:1] if isinstance(numbers, dict) else []
+    told = [f"{name} {number:.4g}" for name, number in first if isinstance(number, int | float)]
+    return ", ".join([str(card.get("about") or card.get("recipe")), *told])
+
+
+def found(name_or_folder: str | Path) -> Path:
+    """The folder of a trained model, given its name in the zoo or the folder of a run.
+
+    Raises:
+        ValueError: there is none, in one line that says what there is.
+    """
+    if name_or_folder in _members():
+        return _members()[str(name_or_folder)]
+    folder = Path(name_or_folder)
+    # isdir is False, and does not raise, for what no file system would take as a path
+    if not name_or_folder or not os.path.isdir(folder):  # noqa: PTH112
+        raise reading.refused(_unknown(folder, str(name_or_folder)))
+    if (folder / "card.json").exists():
+        return folder
+    if (folder / "checkpoints").exists():
+        raise reading.refused(
+            f"{folder} is a run that has not finished; `regard train --resume {folder}` goes on"
+        )
+    raise reading.refused(f"{folder} has no card.json, so it is no trained model")
+
+
+def begun(run: Path) -> tuple[str, dict[str, Any]]:
+    """The recipe and the settings of a run, finished or not."""
+    if not run.is_dir():
+        raise reading.refused(f"no folder {run}, so there is no run to go on with")
+    told = reading.json_object(run, "config.json")
+    recipe, settings = told.get("recipe"), told.get("settings")
+    if told.get("schema") != 1 or not isinstance(recipe, str) or not isinstance(settings, dict):
+        raise reading.refused(
+            f"{run / 'config.json'}: expected schema 1, a recipe and its settings"
+        )
+    return recipe, settings
+
+
+def _members() -> dict[str, Path]:
+    # a name is looked up here and never made into a path, so no name can lead out of the zoo
+    return {path.parent.name: path.parent for path in HERE.glob("*/card.json")}
+
+
+def _unknown(path: Path, name: str) -> str:
+    if name and os.path.exists(path):  # noqa: PTH110
+        return f"expected a folder, got the file {path}; the folder it lies in may be the one"
+    there = ", ".join(names()) or "nothing yet"
+    if os.sep in name:
+        return f"no folder {name:.200}; expected a run's folder or a name of the zoo: {there}"
+    close = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"no trained model named {name!r:.80}; the zoo has {there}.{hint}"

@@ -1,0 +1,116 @@
+"""Reading files that a stranger may have written: plain files only, within limits, or one line.
+
+Nothing here runs, imports or fetches what a file asks for; what is not as it should be is refused.
+"""
+
+import json
+import math
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+MiB = 2**20
+LONGEST_JSON = 64 * MiB
+LONGEST_HEADER = 16 * MiB
+LONGEST_LINE = 600
+
+
+def refused(why: str) -> ValueError:
+    """The error of a file that is not read, in one line whatever the file is called or says."""
+    line = " ".join(f"load: {why}".split())
+    return ValueError(line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…")
+
+
+def plain_file(folder: Path, name: str, *, longest: int | None = None) -> Path:
+    """The path of a file in `folder`, after all links; pipes, devices and ways out are refused."""
+    try:
+        path = (folder / name).resolve(strict=True)
+        status = path.stat()
+        inside = path.is_relative_to(folder.resolve())
+    except FileNotFoundError:
+        raise refused(f"{folder} has no {name}") from None
+    except (OSError, RuntimeError) as error:  # no permission; links in a circle
+        raise refused(f"cannot read {folder / name}: {error}") from None
+    if not inside:
+        raise refused(f"{folder / name} is a link that leads out of its folder")
+    if not stat.S_ISREG(status.st_mode):
+        raise refused(f"expected {folder / name} to be a plain file")
+    if longest is not None and status.st_size > longest:
+        raise refused(f"{folder / name} has {status.st_size} bytes, the most is {longest}")
+    return path
+
+
+def json_object(folder: Path, name: str) -> dict[str, Any]:
+    """The JSON object in a file: no key twice, only finite numbers, not too deep, not too long."""
+    path = plain_file(folder, name, longest=LONGEST_JSON)
+    try:
+        return _parsed(path.read_bytes(), path)
+    except OSError as error:
+        raise refused(f"cannot read {path}: {error}") from None
+
+
+def _parsed(data: bytes, path: Path) -> dict[str, Any]:
+    try:
+        read = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_once,
+            parse_constant=_finite,
+            parse_float=_finite,
+        )
+    except RecursionError:
+        raise refused(f"{path} is nested too deep") from None
+    except ValueError as error:  # not UTF-8, not JSON, or refused by the two below
+        raise refused(f"{path} is not the JSON it should be: {error}") from None
+    if not isinstance(read, dict):
+        raise refused(f"expected {path} to hold a JSON object, got {type(read).__name__}")
+    return read
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        (key, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {key!r:.60} stands there twice")
+    return read
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no finite number")
+    return number
+
+
+@contextmanager
+def weights(folder: Path, name: str = "model.safetensors") -> Iterator[Any]:
+    """An open safetensors file: its names and shapes are known, nothing of its data is read yet."""
+    from safetensors import SafetensorError, safe_open
+
+    path = plain_file(folder, name)
+    try:
+        _refuse_header(path)
+        with safe_open(str(path), framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError) as error:
+        raise refused(f"{path} is no whole safetensors file: {error}") from None
+
+
+def _refuse_header(path: Path) -> None:
+    """Refuse a header that is too long, or that safetensors would read in its own way.
+
+    Its parser takes the last of two tensors of one name; everything else it checks itself.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > size - 8:
+            raise refused(
+                f"{path} is no whole safetensors file: "
+                f"expected a header of {length} bytes, got a file of {size}"
+            )
+        if length > LONGEST_HEADER:
+            raise refused(f"{path} has a header of {length} bytes, the most is {LONGEST_HEADER}")
+        _parsed(file.read(length), path)

@@ -1,0 +1,77 @@
+"""A trained model into a folder, from which `load` reads it again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import files
+from regard.config import plain
+from regard.zoo import kinds
+from regard.zoo.loading import NEEDED, SCHEMA
+
+
+def save(
+    folder: Path,
+    model: nn.Module,
+    config: Any,
+    card: dict[str, Any],
+    *,
+    tokenizer: Any | None = None,
+    half: bool = False,
+) -> None:
+    """Write a model's weights, card and tokenizer; each file is there whole, or not at all.
+
+    Args:
+        folder: where to; made if it is not there.
+        model: of a kind that can be loaded.
+        config: the model's own, from which it was built.
+        card: `name`, `recipe`, and what else is known; schema, kind and config are added.
+        tokenizer: what has `save(path)`, if the model reads text.
+        half: store float16, which takes half the room.
+
+    Raises:
+        ValueError: the model or the card could not be loaded again.
+    """
+    from safetensors.torch import save as packed
+
+    card = {"schema": SCHEMA, **card, "model": kinds.kind_of(model), "config": plain(config)}
+    text = _text(card)
+    tensors = _stored(model, torch.float16 if half else torch.float32)
+    folder.mkdir(parents=True, exist_ok=True)
+    if tokenizer is not None:
+        tokenizer.save(folder / "tokenizer.json")
+    files.write(folder / "model.safetensors", packed(tensors))
+    # last, because a folder with a card is a whole model
+    files.write(folder / "card.json", text)
+
+
+def _text(card: dict[str, Any]) -> str:
+    for name, kind in NEEDED.items():
+        if not isinstance(card.get(name), kind):
+            raise ValueError(f"save: expected a card with {name} as {kind.__name__}")
+    try:
+        return json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"save: expected a card that JSON can hold: {error}") from None
+
+
+def _stored(model: nn.Module, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The tensors of a model, a tied one under its first name only."""
+    stored: dict[str, Tensor] = {}
+    seen = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"save: expected a state of tensors only, got {name}")
+        if id(tensor) in seen:
+            continue
+        seen.add(id(tensor))
+        floats = tensor.is_floating_point()
+        # a copy, because two views of one storage cannot be stored
+        kept = tensor.detach().to("cpu", dtype if floats else tensor.dtype, copy=True).contiguous()
+        if floats and not torch.isfinite(kept).all():
+            raise ValueError(f"save: {name} has numbers that are not finite in {dtype}")
+        stored[name] = kept
+    return stored

@@ -1,0 +1,54 @@
+"""The sample that comes along: as many pairs as promised, short, and made as we say."""
+
+import os
+
+import pytest
+
+from regard.data import tatoeba
+from regard.data.cache import folders
+from regard.data.pairs import Pair
+from regard.data.splits import folded
+
+at_hand = any((folder / tatoeba.ENGLISH_FRENCH.place).is_file() for folder in folders())
+
+
+def test_ten_thousand_short_pairs_come_along_with_their_attribution():
+    pairs = tatoeba.sample()
+    assert len(pairs) == len({folded(pair.source) for pair in pairs}) == 10_000
+    assert all(3 <= len(pair.source.split()) <= 8 for pair in pairs)
+    said = tatoeba.SAMPLE.with_name("ATTRIBUTION.md").read_text()
+    assert "tatoeba.org" in said
+    assert "creativecommons.org/licenses/by/2.0" in said
+
+
+def test_the_sample_knows_the_sentence_of_the_documentation():
+    words = {word for pair in tatoeba.sample() for word in pair.source.lower().split()}
+    assert {"she", "is", "eating", "a", "green", "apple."} <= words
+
+
+def test_selected_by_hand():
+    common = [Pair("we see a cat", "nous voyons un chat")] * 2
+    green = Pair("a green apple", "pomme verte")
+    rare = Pair("we see a zeppelin", "nous voyons un zeppelin")
+    short, long = Pair("we see", "nous voyons"), Pair("we see a cat a cat a cat a cat", "nous")
+    more = [Pair("We see a cat!", "On voit un chat !"), Pair("see a cat", "vois un chat")]
+    given = [*common, green, rare, short, long, *more]
+    assert tatoeba.selected(given, common=1) == [green], "only common words, or shown ones"
+    taken = tatoeba.selected(given, size=1, common=40)
+    assert taken == [green], "apples come first"
+    assert [folded(p.source) for p in tatoeba.selected(given, common=40)] == [
+        "agreenapple",
+        "seeacat",
+        "weseeacat",
+        "weseeazeppelin",
+    ]
+
+
+@pytest.mark.skipif(not at_hand, reason="needs all of Tatoeba, in the folder REGARD_DATA names")
+def test_the_sample_is_what_selecting_gives():
+    assert tatoeba.selected(tatoeba.everything()) == tatoeba.sample()
+
+
+@pytest.mark.skipif("REGARD_DATA" not in os.environ, reason="needs REGARD_DATA")
+def test_everything_has_the_published_number_of_pairs():
+    assert len(tatoeba.everything()) == 167_130

@@ -1,0 +1,132 @@
+"""The translation recipe, small: it learns, resumes, is measured, predicts and can be looked at."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import load
+from regard.config import override
+from regard.data.pairs import Pair
+from regard.recipes import translate
+from regard.recipes.translate import Config, Evaluation
+
+pytest.importorskip("sacrebleu")
+
+NOUNS = ["cat", "dog", "sun", "sea", "tree", "house", "boat", "bird", "star", "moon"]
+VERBS = ["sees", "likes", "finds", "wants", "has", "knows"]
+TINY = [
+    "data.development=20",
+    "data.test=30",
+    "model.vocabulary=300",
+    "model.embedding=32",
+    "model.readout=32",
+    "model.width=32",
+    "model.alignment=32",
+    "model.dropout=0",
+    "training.steps=150",
+    "training.judge_every=50",
+    "training.save_every=50",
+    "training.report_every=10",
+    "training.schedule.warmup=10",
+    "training.optimizer.rate=1e-2",
+]
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory) -> Path:
+    """A language whose words are ours backwards, its verb at the end."""
+    told = [(a, v, b) for a in NOUNS for v in VERBS for b in NOUNS if a != b]
+    lines = [f"the {a} {v} the {b}\teht {a[::-1]} eht {b[::-1]} {v[::-1]}\n" for a, v, b in told]
+    path = tmp_path_factory.mktemp("data") / "pairs.tsv"
+    path.write_text("".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def config(pairs) -> Config:
+    return override(Config(), [*TINY, f"data.pairs={pairs}"])
+
+
+@pytest.fixture(scope="module")
+def result(config, tmp_path_factory):
+    return translate.run(config, out=tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def loaded(result):
+    return load(result.folder)
+
+
+def test_a_language_of_rules_is_learned(result):
+    assert result.stopped == "finished"
+    assert result.metrics["bleu"] > 90
+    assert len(result.examples) == 5
+
+
+def test_evaluating_again_gives_the_number_of_the_card(result, loaded):
+    again = translate.evaluate(loaded, Evaluation())
+    assert again["bleu"] == loaded.card["numbers"]["bleu"] == result.metrics["bleu"]
+    assert again["pairs"] == 30
+
+
+def test_a_file_of_ones_own_is_measured_too(loaded, tmp_path):
+    path = tmp_path / "own.tsv"
+    path.write_text("the cat finds the dog\teht tac eht god sdnif\n")
+    measured = translate.evaluate(loaded, Evaluation(pairs=path, beam=3))
+    assert measured["pairs"] == 1
+
+
+def test_a_prediction_is_the_best_of_its_beam(loaded):
+    greedy, beam = (translate.predict(loaded, "the cat finds the dog", beam=n) for n in (1, 4))
+    assert greedy.text == "eht tac eht god sdnif"
+    assert len(greedy.candidates) == 1
+    scores = [score for _, score in beam.candidates]
+    assert scores == sorted(scores, reverse=True)
+    assert len({text for text, _ in beam.candidates}) == 4
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_trace_shows_where_each_word_was_read(loaded, beam):
+    trace = translate.trace(loaded, "the cat finds the dog", beam=beam)
+    weights = trace.map().weights()
+    assert trace.outputs["text"] == "eht tac eht god sdnif"
+    assert weights.shape == (trace.axis("target").size, trace.axis("source").size)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(len(weights)))
+
+
+def test_looking_changes_no_word(loaded):
+    before = translate.predict(loaded, "the moon wants the boat", beam=3)
+    translate.trace(loaded, "the moon wants the boat", beam=3)
+    assert translate.predict(loaded, "the moon wants the boat", beam=3) == before
+
+
+def test_an_empty_sentence_is_refused(loaded):
+    with pytest.raises(ValueError, match="translate: expected a sentence, got an empty one"):
+        translate.predict(loaded, "  ")
+
+
+def test_a_model_without_attention_has_nothing_to_show(loaded):
+    blind = replace(loaded, config=replace(loaded.config, attention="none"))
+    with pytest.raises(ValueError, match="a model with attention none looks at nothing"):
+        translate.trace(blind, "the cat finds the dog")
+
+
+def test_a_run_goes_on_to_the_same_weights(config, result, tmp_path):
+    shutil.copytree(result.folder, tmp_path / "run")
+    again = translate.run(config, resume=tmp_path / "run", step=100)
+    for name, weight in load(again.folder).model.state_dict().items():
+        assert torch.equal(weight, load(result.folder).model.state_dict()[name]), name
+
+
+def test_changed_data_is_refused(config, result, tmp_path, monkeypatch):
+    monkeypatch.setattr(translate, "_parts", _fewer)
+    with pytest.raises(ValueError, match="run: the data is not what it was"):
+        translate.run(config, resume=result.folder)
+
+
+def _fewer(data):
+    pairs = [Pair(f"a {i}", f"b {i}") for i in range(99)]
+    return translate.split(pairs, development=1, test=1, seed=data.seed)

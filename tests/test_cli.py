@@ -1,0 +1,388 @@
+"""The command line: what it prints where, what its exit codes say, and how quickly it answers."""
+
+import errno
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+from regard import cli, door
+from regard.view import Map, Tokens, Trace
+from regard.zoo import kinds, members
+from tests.zoo import tiny
+
+ROOT = Path(__file__).parent.parent
+APPLE = "She is eating a green apple."
+
+
+@dataclass(frozen=True)
+class Inner:
+    width: int = 8
+
+
+@dataclass(frozen=True)
+class Config:
+    model: Inner = field(default_factory=Inner)
+    rate: float = 0.1
+    tied: bool = True
+    pairs: Path | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    beam: int = 1
+
+
+def trace(loaded, text, *, beam=1):
+    source, target = Tokens("source", ["a", "b"]), Tokens("target", ["x", "y", "z"])
+    weights = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])[None, None]
+    return Trace([source, target], [Map("cross", "target", "source", weights)])
+
+
+def predict(loaded, text, *, beam=1):
+    loaded.model(torch.zeros(1, 2, 3))
+    return SimpleNamespace(text=text.upper(), candidates=[(text.upper(), -0.5)] * beam)
+
+
+@pytest.fixture
+def recipe(monkeypatch, tmp_path) -> ModuleType:
+    """A recipe that answers at once, in the place of `translate`; what it is told is kept."""
+    module = ModuleType("fake_translate")
+    module.Config, module.Evaluation, module.trace = Config, Evaluation, trace
+    module.predict, module.told = predict, []
+    module.evaluate = lambda loaded, told: {"bleu": 31.5, "beam": told.beam}
+    module.stopped = "finished"
+
+    def run(config, **told):
+        module.told.append((config, told))
+        examples = [("a b", "x y z", "x z")]
+        told = {"folder": tmp_path / "run", "stopped": module.stopped, "seconds": 61.0}
+        return SimpleNamespace(
+            **told, metrics={"bleu": 31.5, "loss": float("nan")}, examples=examples
+        )
+
+    module.run = run
+    monkeypatch.setitem(sys.modules, "fake_translate", module)
+    monkeypatch.setitem(cli.RECIPES, "translate", ("fake_translate", "a fake"))
+    return module
+
+
+@pytest.fixture
+def model(recipe, monkeypatch, tmp_path) -> str:
+    """The folder of a trained model."""
+    monkeypatch.setitem(kinds.KINDS, "tiny", tiny.known())
+    tiny.saved(tmp_path / "run")
+    return str(tmp_path / "run")
+
+
+@pytest.fixture
+def regard(capsys):
+    """Run a command: its exit code, what it printed, and what it said on standard error."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(list(words))
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def test_a_model_answers_a_sentence(regard, model):
+    assert regard("predict", model, APPLE) == (0, APPLE.upper() + "\n", "")
+
+
+def test_a_model_answers_line_by_line(regard, model, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one\r\ntwo\n"))
+    assert regard("predict", model) == (0, "ONE\nTWO\n", "")
+
+
+def test_an_empty_line_is_answered_by_an_empty_line(regard, model, recipe, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one\n\ntwo\n"))
+    assert regard("predict", model, "-") == (0, "ONE\n\nTWO\n", "")
+    recipe.predict = fails(ValueError("expected a sentence, got an empty one"))
+    assert regard("predict", model, "")[0] == 1
+
+
+def test_json_is_one_object_and_nothing_else(regard, model, monkeypatch):
+    out = regard("predict", model, "a", "--beam", "2", "--json")[1]
+    ranked = [{"text": "A", "score": -0.5}] * 2
+    assert json.loads(out) == {"model": model, "input": "a", "text": "A", "candidates": ranked}
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one\ntwo\n"))
+    told = json.loads(regard("predict", model, "-", "--json")[1])
+    assert [each["text"] for each in told["predictions"]] == ["ONE", "TWO"]
+
+
+def test_what_a_recipe_prints_does_not_disturb_json(regard, model, recipe):
+    recipe.evaluate = lambda loaded, told: {"bleu": float(sys.stdout.write("chatter\n"))}
+    _, out, err = regard("evaluate", model, "--json")
+    assert json.loads(out) == {"model": model, "bleu": 8.0}
+    assert err == "chatter\n"
+
+
+def test_evaluation_takes_fields(regard, model):
+    assert regard("evaluate", model, "beam=5") == (0, "  bleu  31.5\n  beam  5\n", "")
+
+
+def test_training_is_told_its_config_and_shows_what_came_out(regard, model, recipe, tmp_path):
+    code, out, _ = regard("train", "translate", "model.width=4", "rate=3e-4", "--out", "here")
+    (config, told), *_ = recipe.told
+    assert code == 0
+    assert config == Config(Inner(4), 3e-4)
+    assert told["out"] == Path("here")
+    for words in ("bleu     31.5", "1:01", "a b\n→ x y z\n  (x z)", "target (down)", "Try next:"):
+        assert words in out
+    assert f"regard look {tmp_path / 'run'}" in out
+
+
+def test_a_model_that_looks_at_nothing_has_no_alignment_to_show(regard, model, recipe):
+    recipe.trace = fails(ValueError("a model with attention none looks at nothing"))
+    code, out, err = regard("train", "translate")
+    assert (code, err) == (0, "")
+    assert "target (down)" not in out
+    assert "Try next:" in out
+
+
+def test_the_metrics_of_a_training_are_json_even_where_they_are_no_numbers(regard, model):
+    told = json.loads(regard("train", "translate", "--json")[1])
+    assert told["metrics"] == {"bleu": 31.5, "loss": None}
+    assert told["examples"] == [{"source": "a b", "prediction": "x y z", "reference": "x z"}]
+    assert told["stopped"] == "finished"
+
+
+def test_a_run_goes_on_with_its_own_settings(regard, model, recipe, tmp_path):
+    settings = {"model": {"width": 6}, "rate": 0.2}
+    told = {"schema": 1, "recipe": "translate", "settings": settings}
+    (tmp_path / "run" / "config.json").write_text(json.dumps(told))
+    for words in ([], ["rate=0.3"], ["translate", "--step", "50"]):
+        assert regard("train", "--resume", model, *words)[0] == 0
+    assert [config.rate for config, _ in recipe.told] == [0.2, 0.3, 0.2]
+    assert {config.model.width for config, _ in recipe.told} == {6}
+    assert [told["resume"] for _, told in recipe.told] == [Path(model)] * 3
+    assert recipe.told[2][1]["step"] == 50
+
+
+def test_an_interrupted_training_says_how_to_go_on(regard, recipe, tmp_path):
+    recipe.stopped = "interrupted"
+    code, out, _ = regard("train", "translate")
+    assert (code, out) == (0, f"saved; to go on: regard train --resume {tmp_path / 'run'}\n")
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf", ".html"])
+def test_a_look_is_drawn(regard, model, tmp_path, ending):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / f"apple{ending}"
+    assert regard("look", model, APPLE, "-o", str(picture))[:2] == (0, f"wrote {picture}\n")
+    assert picture.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("kind", ["ribbons", "wall"])
+def test_a_look_is_drawn_in_other_ways(regard, model, tmp_path, kind):
+    pytest.importorskip("matplotlib")
+    assert regard("look", model, APPLE, "-o", str(tmp_path / "a.png"), "--kind", kind)[0] == 0
+    assert (tmp_path / "a.png").exists()
+
+
+def test_a_look_without_a_picture_is_text_or_numbers(regard, model):
+    assert "target (down) looks at source (across)" in regard("look", model, APPLE)[1]
+    told = json.loads(regard("look", model, APPLE, "--json")[1])
+    assert told["weights"] == [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]
+    assert (told["queries"], told["keys"]) == (["x", "y", "z"], ["a", "b"])
+
+
+def test_why_names_a_backend_for_every_score(regard):
+    _, out, _ = regard("why")
+    rows = dict(line.split() for line in out.splitlines())
+    assert rows["scaled_dot"] == "sdpa"
+    assert {"dot", "Cosine", "General", "Additive", "Location"} < rows.keys()
+    assert json.loads(regard("why", "--json")[1])["dot"]["backend"] == "sdpa"
+
+
+def test_why_names_the_backend_of_each_attention_in_a_model(regard, model, monkeypatch):
+    assert regard("why", model, APPLE) == (0, "none was seen\n", "")
+    monkeypatch.setattr(
+        tiny.Tiny, "forward", lambda self, x: door.attend(x[None], x[None], x[None])
+    )
+    assert regard("why", model, APPLE)[1].startswith(
+        "Tiny: sdpa runs this call\n  reference: could"
+    )
+    assert json.loads(regard("why", model, APPLE, "--json")[1])["Tiny"]["backend"] == "sdpa"
+
+
+def test_the_list_has_recipes_and_models(regard, recipe, monkeypatch, tmp_path):
+    (tmp_path / "small").mkdir()
+    card = {"about": "English to \x1b[31mFrench", "numbers": {"bleu": 31.5}}
+    (tmp_path / "small" / "card.json").write_text(json.dumps(card))
+    monkeypatch.setattr(members, "HERE", tmp_path)
+    code, out, err = regard("list")
+    assert (code, err) == (0, "")
+    assert "  translate  a fake\n" in out
+    assert "  small  English to \\x1b[31mFrench, bleu 31.5\n" in out
+    assert json.loads(regard("list", "--json")[1])["models"] == {"small": card}
+
+
+def test_help_lists_the_fields_of_a_recipe(regard, recipe):
+    _, out, _ = regard("train", "translate", "--help")
+    assert "regard train --resume runs/wide" in out
+    assert "  model.width  8     a whole number\n" in out
+    assert "  tied         true  true or false\n" in out
+    assert "  pairs        none  a path or none\n" in out
+    assert "  beam  1  a whole number\n" in out
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("predict", "--help"), ("why", "--help")])
+def test_help_is_no_error(regard, words):
+    code, out, err = regard(*words)
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: regard")
+
+
+def test_the_version_is_the_packages(regard):
+    assert regard("--version") == (0, sys.modules["regard"].__version__ + "\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("trian", "regard: No such command 'trian'. Did you mean 'train'?"),
+        ("train", "regard train: expected a recipe (translate), got none"),
+        ("train transalte", "regard train: expected a recipe (translate), got transalte; did you"),
+        (
+            "train translate model.depth=4",
+            "regard train: Inner has no field 'depth' (model.depth);",
+        ),
+        (
+            "train translate rate=fast",
+            "regard train: Config: expected rate as a number, got 'fast'",
+        ),
+        ("train --resume gone", "regard train: no folder gone, so there is no run to go on with"),
+        ("train translate --step 3", "regard train: expected --out or --resume, and --step only"),
+        ("train --resume a --out b", "regard train: expected --out or --resume, and --step only"),
+        ("predict", "regard predict: Missing argument 'NAME_OR_RUN'"),
+        ("predict translate-en-dk a", "regard predict: no trained model named 'translate-en-dk'; "),
+        ("predict runs/gone a", "regard predict: no folder runs/gone; expected a run's folder or"),
+        ("predict MODEL a --beam 0", "regard predict: Invalid value for '--beam'"),
+        ("predict MODEL a --bean 1", "regard predict: No such option: --bean"),
+        ("evaluate MODEL depth=1", "regard evaluate: Evaluation has no field 'depth'; it has beam"),
+        ("look MODEL a -o a.gif", "regard look: expected -o matrix with an ending of .png, .svg, "),
+        (
+            "look MODEL a -o a.html --kind wall",
+            "regard look: expected -o wall with an ending of .p",
+        ),
+        ("look MODEL a --kind cube", "regard look: Invalid value for '--kind'"),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_line_and_exit_code_2(regard, model, words, line):
+    code, out, err = regard(*(model if word == "MODEL" else word for word in words.split()))
+    assert (code, out) == (2, "")
+    assert err.startswith(line)
+    assert err.count("\n") == 1
+
+
+def fails(error):
+    def run(loaded, text, *, beam=1):
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("two\nlines \x1b[31m"), "two lines \\x1b[31m"),
+        (OSError(errno.ENOENT, "No such file", "a.tsv"), "No such file: a.tsv"),
+        (ModuleNotFoundError("plots need matplotlib"), "plots need matplotlib"),
+        (KeyboardInterrupt(), "interrupted"),
+        (IndexError("3"), "IndexError: 3; run again with --debug to see where"),
+    ],
+    ids=["value", "file", "extra", "interrupt", "fault"],
+)
+def test_what_fails_is_one_line_and_exit_code_1(regard, model, recipe, error, line):
+    recipe.predict = fails(error)
+    assert regard("predict", model, "a") == (1, "", f"regard predict: {line}\n")
+
+
+@pytest.mark.parametrize("words", [("--debug", "predict"), ("predict", "--debug")])
+def test_debug_shows_where_before_or_behind_the_command(regard, model, recipe, words):
+    recipe.predict = fails(ValueError("no"))
+    code, out, err = regard(*words, model, "a")
+    assert (code, out) == (1, "")
+    assert err.startswith("Traceback (most recent call last)")
+    assert err.endswith("\nregard predict: no\n")
+
+
+def test_a_damaged_model_is_exit_code_1(regard, model):
+    (Path(model) / "model.safetensors").write_bytes(b"x" * 100)
+    code, out, err = regard("predict", model, "a")
+    assert (code, out) == (1, "")
+    assert "is no whole safetensors file" in err
+
+
+def test_bytes_that_are_no_text_are_named(regard, model, monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(b"good\n\xff\n"), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", stream)
+    code, _, err = regard("predict", model)
+    assert code == 1
+    assert err.startswith("regard predict: expected UTF-8 on standard input: 'utf-8' codec")
+
+
+def test_what_a_model_says_cannot_steer_the_terminal(regard, model, recipe):
+    said = "\x1b]0;owned\x07 \u202edesrever\u2028 \x9b31m\ud800 d\u2019accord\u202f! 🤷\u200d♀️\nx"
+    recipe.predict = lambda *_, beam: SimpleNamespace(text=said, candidates=[])
+    _, out, _ = regard("predict", model, "a")
+    steering = "\\x1b]0;owned\\x07 \\u202edesrever\\u2028 \\x9b31m\\ud800 "
+    assert out == steering + "d\u2019accord\u202f! 🤷\u200d♀️\\nx\n"
+
+
+def test_what_takes_more_than_two_seconds_says_so(regard, model, recipe, monkeypatch):
+    assert cli.PATIENCE == 2
+    monkeypatch.setattr(cli, "PATIENCE", 0.1)
+    recipe.evaluate = lambda loaded, told: time.sleep(0.4) or {"bleu": 1.0}
+    code, out, err = regard("evaluate", model)
+    assert (code, out) == (0, "  bleu  1\n")
+    assert set(err.splitlines()) == {"evaluating … 0 s"}
+
+
+def started(*words: str, **kwargs) -> subprocess.Popen:
+    command = [sys.executable, "-m", "regard", *words]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, **kwargs)
+
+
+def test_a_closed_pipe_is_quiet():
+    read, write = os.pipe()
+    os.close(read)
+    process = started("--help", stdout=write)
+    os.close(write)
+    assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line():
+    with Path("/dev/full").open("w") as full:
+        process = started("list", stdout=full)
+        assert process.communicate(timeout=60)[1] == "regard list: No space left on device\n"
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["list"]], ids=" ".join)
+def test_help_answers_in_half_a_second_and_without_torch(words):
+    code = (
+        "import sys, time; start = time.perf_counter()\n"
+        "from regard.cli import main; main(sys.argv[1:])\n"
+        "print(time.perf_counter() - start, 'torch' in sys.modules, file=sys.stderr)"
+    )
+    taken = []
+    while len(taken) < 9 and sorted([*taken, 9])[len(taken) // 2] > 0.5:
+        command = [sys.executable, "-c", code, *words]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        seconds, loaded = done.stderr.split()
+        assert loaded == "False"
+        taken.append(float(seconds))
+    assert min(taken) <= 0.5

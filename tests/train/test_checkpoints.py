@@ -1,0 +1,191 @@
+import errno
+import json
+
+import pytest
+import torch
+
+from regard.train import DamagedError, checkpoints
+from regard.train.checkpoints import Checkpoint, latest, load, name, save, steps, tidy, whole
+
+
+def checkpoint(step, best=None):
+    weights = {"w": torch.full((4, 3), float(step))}
+    return Checkpoint(step, {"model": weights, "optimizer": {0: torch.ones(2)}}, {"n": step}, best)
+
+
+def saved(folder, *numbers, keep=9):
+    for step in numbers:
+        save(folder, checkpoint(step), keep=keep)
+    return folder
+
+
+def names(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    found = load(saved(tmp_path, 5))
+    assert (found.step, found.state, found.best) == (5, {"n": 5}, None)
+    assert found.trees["model"]["w"].tolist() == [[5.0] * 3] * 4
+    assert found.trees["optimizer"][0].tolist() == [1.0, 1.0]
+
+
+def test_one_tree_can_be_read_alone(tmp_path):
+    folder = saved(tmp_path, 5)
+    (folder / name(5) / "optimizer.safetensors").unlink()
+    assert load(folder, only=("model", "average")).trees.keys() == {"model"}
+
+
+def test_the_pointer_names_the_newest(tmp_path):
+    folder = saved(tmp_path, 5, 10)
+    assert (folder / "latest").read_text() == "step-00000010\n"
+    assert (latest(folder), load(folder).step, load(folder, 5).step) == (10, 10, 5)
+
+
+def test_the_newest_stay_and_the_best_of_each_of_them(tmp_path):
+    for step, best in [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4), (6, 4)]:
+        save(tmp_path, checkpoint(step, best), keep=2)
+        assert best in steps(tmp_path)
+    assert steps(tmp_path) == [4, 5, 6]
+
+
+def test_a_future_that_was_taken_back_is_deleted(tmp_path):
+    saved(tmp_path, 5, 10, 15)
+    save(tmp_path, checkpoint(7), keep=2)
+    assert (steps(tmp_path), latest(tmp_path)) == ([5, 7], 7)
+
+
+def test_a_step_can_be_saved_again(tmp_path):
+    saved(tmp_path, 5, 5)
+    assert names(tmp_path) == ["latest", "step-00000005"]
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "state.json", "manifest.json"])
+@pytest.mark.parametrize("harm", ["cut", "flip", "miss"])
+def test_a_damaged_file_is_named_and_the_one_before_is_offered(tmp_path, file, harm):
+    path = saved(tmp_path, 5, 10) / name(10) / file
+    data = path.read_bytes()
+    middle = len(data) // 2
+    flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    path.write_bytes({"cut": data[:middle], "flip": flipped, "miss": b""}[harm])
+    if harm == "miss":
+        path.unlink()
+    offer = (
+        rf"step-00000010/{file} is (damaged|missing).*step 5 is whole: .*'step-00000005'.*--step 5"
+    )
+    with pytest.raises(DamagedError, match=offer):
+        load(tmp_path)
+    assert load(tmp_path, 5).step == 5
+
+
+def test_every_bit_of_a_checkpoint_counts(tmp_path):
+    folder = saved(tmp_path, 5) / name(5)
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        for place in range(0, len(data), 7):
+            path.write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
+            assert whole(tmp_path) is None or json.loads(path.read_bytes()) == json.loads(data)
+        path.write_bytes(data)
+    assert whole(tmp_path) == 5
+
+
+def test_with_nothing_whole_it_says_so(tmp_path):
+    (saved(tmp_path, 5) / name(5) / "state.json").write_bytes(b"{}")
+    with pytest.raises(
+        DamagedError, match=r"\(2 of \d+ bytes\), and no checkpoint before it is whol"
+    ):
+        load(tmp_path)
+
+
+def test_a_damaged_pointer_offers_the_newest_that_is_whole(tmp_path):
+    (saved(tmp_path, 5, 10) / "latest").write_text("step-0000")
+    with pytest.raises(
+        DamagedError, match=r"latest is damaged \(no such checkpoint\); .* step 10 is"
+    ):
+        load(tmp_path)
+
+
+def test_another_schema_is_refused(tmp_path):
+    path = saved(tmp_path, 5) / name(5) / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 2}))
+    with pytest.raises(DamagedError, match=r"manifest\.json: expected schema 1, got 2"):
+        load(tmp_path)
+
+
+def test_a_manifest_of_another_step_is_refused(tmp_path):
+    saved(tmp_path, 5)
+    (tmp_path / name(5)).rename(tmp_path / name(6))
+    (tmp_path / "latest").unlink()
+    with pytest.raises(DamagedError, match=r"step-00000006/manifest\.json is damaged"):
+        load(tmp_path)
+
+
+def test_no_checkpoint_and_a_wrong_step_are_told_apart(tmp_path):
+    assert latest(tmp_path) is None
+    with pytest.raises(ValueError, match="expected checkpoints, got none"):
+        load(tmp_path)
+    with pytest.raises(ValueError, match="expected a checkpoint of step 7, got those of 5"):
+        load(saved(tmp_path, 5), 7)
+
+
+def test_killed_before_the_first_pointer_the_newest_is_taken(tmp_path):
+    (saved(tmp_path, 0) / "latest").unlink()
+    assert load(tmp_path).step == 0
+
+
+@pytest.mark.parametrize("survived", range(5))
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch, survived):
+    folder, left = saved(tmp_path, 5), [survived]
+    write = checkpoints._write
+
+    def full(path, data):
+        if left[0] == 0:
+            path.write_bytes(data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        left[0] -= 1
+        return write(path, data)
+
+    monkeypatch.setattr(checkpoints, "_write", full)
+    with pytest.raises(OSError, match=r"00010 could not be written: No space .*-0000\d+ is whole"):
+        save(folder, checkpoint(10))
+    assert (load(folder).step, load(folder).state) == (5, {"n": 5})
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    folder = saved(tmp_path, 5)
+    monkeypatch.setattr(checkpoints, "_write", full)
+    with pytest.raises(OSError, match="Errno 28"):
+        save(folder, checkpoint(10))
+    assert names(folder) == ["latest", "step-00000005"]
+
+
+@pytest.mark.parametrize("moment", ["_sync", "_point", "_thin", "_retire"])
+def test_stopped_at_any_moment_a_whole_checkpoint_is_the_latest(tmp_path, monkeypatch, moment):
+    def stopped(*args):
+        raise KeyboardInterrupt
+
+    folder = saved(tmp_path, 5, 6)
+    monkeypatch.setattr(checkpoints, moment, stopped)
+    with pytest.raises(KeyboardInterrupt):
+        save(folder, checkpoint(10), keep=1)
+    assert load(folder).step in (6, 10)
+    monkeypatch.undo()
+    assert load(saved(folder, 10, 11)).step == 11
+
+
+def test_what_killed_processes_left_is_tidied_away(tmp_path):
+    saved(tmp_path, 5)
+    for left in (".writing-step-00000009", ".gone-step-00000002"):
+        (tmp_path / left).mkdir()
+        (tmp_path / left / "model.safetensors").write_bytes(b"half")
+    (tmp_path / ".writing-latest").write_text("step")
+    tidy(tmp_path)
+    assert names(tmp_path) == ["latest", "step-00000005"]
+
+
+def test_nothing_is_pickled(tmp_path):
+    found = {p.suffix for p in (saved(tmp_path, 5) / name(5)).iterdir()}
+    assert found == {".safetensors", ".json"}

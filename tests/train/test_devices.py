@@ -1,0 +1,35 @@
+import logging
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from regard.train import Training
+from regard.train.devices import launched, quiet
+
+
+def test_one_process_on_the_device_that_was_asked_for(capfd):
+    fabric = launched(Training(device="cpu", precision="bf16-mixed"))
+    assert (fabric.device.type, fabric.world_size, fabric.global_rank) == ("cpu", 1, 0)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_half_precision_without_a_card_is_an_error_and_not_another_precision(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(ValueError, match="fit: 16-mixed needs a card, got a cpu; take bf16-mixed"):
+        launched(Training(precision="16-mixed"))
+
+
+def test_lightning_is_not_imported_before_something_is_trained():
+    code = "import sys, regard.train; sys.exit('lightning_fabric' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_loggers_and_warnings_are_what_they_were_before():
+    logger, filters = logging.getLogger("lightning_fabric"), list(warnings.filters)
+    with quiet():
+        level = logger.level
+    assert level == logging.ERROR
+    assert logger.level != logging.ERROR
+    assert warnings.filters == filters

@@ -1,0 +1,42 @@
+import os
+import signal
+import threading
+
+import pytest
+
+from regard.train.interrupts import caught
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_a_wish(number):
+    with caught() as asked:
+        assert not asked
+        os.kill(os.getpid(), number)
+        assert asked
+
+
+def test_a_second_ctrl_c_is_a_keyboard_interrupt():
+    with pytest.raises(KeyboardInterrupt), caught():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_the_handlers_are_what_they_were_before_also_after_an_error():
+    before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(ZeroDivisionError), caught():
+        assert signal.getsignal(signal.SIGINT) is not before[0]
+        raise ZeroDivisionError
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_another_thread_changes_nothing():
+    found, before = [], signal.getsignal(signal.SIGINT)
+
+    def inside():
+        with caught() as asked:
+            found.append((bool(asked), signal.getsignal(signal.SIGINT)))
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert found == [(False, before)]

@@ -1,0 +1,82 @@
+import sys
+import types
+
+import pytest
+
+from regard.train.journal import Journal, cut, lines
+
+
+def written(path, *steps):
+    with Journal(path) as journal:
+        for step in steps:
+            journal.write("train", step, loss=step / 3)
+
+
+def test_what_is_written_is_read(tmp_path):
+    written(tmp_path / "deep" / "j.jsonl", 1, 2)
+    expected = [{"event": "train", "step": s, "loss": s / 3} for s in (1, 2)]
+    assert lines(tmp_path / "deep" / "j.jsonl") == expected
+
+
+def test_lines_are_there_at_once(tmp_path):
+    with Journal(tmp_path / "j.jsonl") as journal:
+        journal.write("start", 0)
+        journal.sync()
+        assert len(lines(tmp_path / "j.jsonl")) == 1
+
+
+def test_what_is_not_finite_is_null(tmp_path):
+    with Journal(tmp_path / "j.jsonl") as journal:
+        journal.write("judge", 1, metrics={"loss": float("nan"), "bleu": 2.0})
+    assert lines(tmp_path / "j.jsonl")[0]["metrics"] == {"loss": None, "bleu": 2.0}
+
+
+def test_a_journal_goes_on_behind_its_last_line(tmp_path):
+    written(tmp_path / "j.jsonl", 1)
+    written(tmp_path / "j.jsonl", 2)
+    assert [line["step"] for line in lines(tmp_path / "j.jsonl")] == [1, 2]
+
+
+def test_cut_takes_it_back_to_a_step_and_drops_half_a_line(tmp_path):
+    path = tmp_path / "j.jsonl"
+    written(path, 1, 2, 3)
+    path.write_text(path.read_text() + '{"event": "tr')
+    cut(path, 2)
+    assert path.read_text().count("\n") == 2
+    assert [line["step"] for line in lines(path)] == [1, 2]
+    assert [p.name for p in tmp_path.iterdir()] == ["j.jsonl"]
+
+
+def test_no_journal_is_nothing_to_cut(tmp_path):
+    cut(tmp_path / "j.jsonl", 2)
+    assert not (tmp_path / "j.jsonl").exists()
+
+
+def test_a_broken_line_is_named(tmp_path):
+    (tmp_path / "j.jsonl").write_text('{"step": 1}\nwhat\n{"step": 2}\n')
+    with pytest.raises(ValueError, match=r"j\.jsonl: expected JSON in line 2"):
+        lines(tmp_path / "j.jsonl")
+
+
+def test_tensorboard_gets_the_numbers_if_it_is_there(tmp_path, monkeypatch):
+    got = []
+
+    class SummaryWriter:
+        def __init__(self, folder, purge_step):
+            got.append(purge_step)
+
+        add_scalar = staticmethod(lambda *numbers: got.append(numbers))
+        close = staticmethod(lambda: got.append("closed"))
+
+    fake = types.SimpleNamespace(SummaryWriter=SummaryWriter)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
+    with Journal(tmp_path / "j.jsonl", tensorboard=tmp_path / "tb", after=4) as journal:
+        journal.write("judge", 5, metrics={"bleu": 2.0}, best=True)
+    assert got == [5, ("judge/bleu", 2.0, 5), "closed"]
+
+
+def test_without_tensorboard_there_is_the_journal_alone(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with Journal(tmp_path / "j.jsonl", tensorboard=tmp_path / "tb") as journal:
+        journal.write("train", 1, loss=1.0)
+    assert [p.name for p in tmp_path.iterdir()] == ["j.jsonl"]

@@ -1,0 +1,307 @@
+import errno
+import io
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.train import DamagedError, DivergedError, Lines, checkpoints, fit
+from tests.train import toy
+
+EVENTS = ("train", "judge")
+
+
+def trained(
+    run, *, model=None, loss=toy.loss, judge=toy.judge, report=None, resume=False, **fields
+):
+    told = {} if report is None else {"report": report}
+    training = toy.training(**fields)
+    model = model or toy.model()
+    return fit(model, loss, toy.Batches(), training, run=run, judge=judge, resume=resume, **told)
+
+
+def stopping_at(step, number=signal.SIGINT):
+    """A loss that is interrupted in the middle of a step."""
+    calls = []
+
+    def loss(model, batch):
+        calls.append(batch)
+        if len(calls) == step:
+            os.kill(os.getpid(), number)
+        return toy.loss(model, batch)
+
+    return loss
+
+
+def test_training_lowers_the_loss(tmp_path):
+    found = trained(tmp_path, steps=150, save_every=50, judge_every=50)
+    assert (found.step, found.stopped) == (150, "finished")
+    losses = [line["loss"] for line in toy.said(tmp_path)]
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_the_journal_has_a_line_for_every_interval_and_judgement(tmp_path):
+    trained(tmp_path)
+    assert [line["step"] for line in toy.said(tmp_path)] == [3, 6, 9, 12]
+    assert [line["step"] for line in toy.said(tmp_path, "judge")] == [4, 8, 12]
+    assert toy.said(tmp_path)[0].keys() >= {"loss", "rate", "norm", "tokens", "epoch"}
+    assert toy.said(tmp_path, "start")[0]["training"]["steps"] == 12
+    assert toy.said(tmp_path, "stop")[0]["stopped"] == "finished"
+
+
+def test_the_same_seed_gives_the_same_losses_whatever_was_drawn_before(tmp_path):
+    for run in ("a", "b"):
+        model = toy.model()
+        torch.rand(7)
+        trained(tmp_path / run, model=model)
+    assert toy.said(tmp_path / "a") == toy.said(tmp_path / "b")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A training that nobody interrupts."""
+    run = tmp_path_factory.mktemp("whole")
+    trained(run, average=0.9)
+    return run
+
+
+@pytest.mark.parametrize("step", [1, 4, 5, 7, 9, 11])
+def test_interrupted_at_any_step_it_goes_on_to_the_same_losses(tmp_path, whole, step):
+    found = trained(tmp_path / "run", loss=stopping_at(step), average=0.9)
+    assert (found.stopped, found.step) == ("interrupted", step)
+    again = trained(tmp_path / "run", resume=True, average=0.9)
+    assert (again.stopped, again.step) == ("finished", 12)
+    for event in EVENTS:
+        assert toy.said(tmp_path / "run", event) == toy.said(whole, event)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_step_and_saves(tmp_path, number):
+    before = signal.getsignal(number)
+    found = trained(tmp_path, loss=stopping_at(7, number))
+    assert (found.stopped, found.step) == ("interrupted", 7)
+    assert checkpoints.latest(tmp_path / "checkpoints") == 7
+    assert signal.getsignal(number) == before
+
+
+def test_going_back_to_a_step_forgets_what_came_after(tmp_path):
+    trained(tmp_path, keep=9)
+    whole = toy.said(tmp_path)
+    trained(tmp_path, keep=9, resume="step-00000005")
+    assert toy.said(tmp_path) == whole
+    assert [line["step"] for line in toy.said(tmp_path, "resume")] == [5]
+
+
+def test_a_damaged_checkpoint_is_named_and_an_earlier_one_can_be_taken(tmp_path):
+    trained(tmp_path, keep=9)
+    whole = toy.said(tmp_path)
+    damaged = tmp_path / "checkpoints" / "step-00000012" / "optimizer.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with pytest.raises(
+        DamagedError, match=r"12/optimizer\.safetensors is .* step 10 is whole"
+    ) as error:
+        trained(tmp_path, resume=True)
+    assert "resume='step-00000010'" in str(error.value)
+    trained(tmp_path, resume="step-00000010")
+    assert toy.said(tmp_path) == whole
+
+
+def test_a_folder_with_a_training_is_not_overwritten(tmp_path):
+    trained(tmp_path)
+    with pytest.raises(ValueError, match="has a training of 12 steps; pass resume=True to go on"):
+        trained(tmp_path)
+
+
+def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(tmp_path):
+    trained(tmp_path)
+    with pytest.raises(ValueError, match="got step-00000007; it has step-00000008, step-"):
+        trained(tmp_path, resume="step-00000007")
+
+
+def test_to_resume_before_anything_was_saved_is_to_start(tmp_path):
+    (tmp_path / "checkpoints" / ".writing-step-00000000").mkdir(parents=True)
+    (tmp_path / "journal.jsonl").write_text('{"event": "start", "step": 0}\n{"ev')
+    assert trained(tmp_path, resume=True).step == 12
+    assert len(toy.said(tmp_path, "start")) == 1
+    assert not list((tmp_path / "checkpoints").glob(".*"))
+
+
+def test_to_resume_what_is_finished_changes_nothing(tmp_path):
+    first = trained(tmp_path)
+    said = (tmp_path / "journal.jsonl").read_bytes()
+    again = trained(tmp_path, resume=True)
+    assert (again.stopped, again.metrics) == ("finished", first.metrics)
+    assert toy.weights(again.model) == toy.weights(first.model)
+    assert (tmp_path / "journal.jsonl").read_bytes() == said
+
+
+def test_a_finished_training_can_be_given_more_steps(tmp_path):
+    trained(tmp_path / "short", steps=8)
+    trained(tmp_path / "short", steps=12, resume=True)
+    trained(tmp_path / "long")
+    ours, theirs = ([x["loss"] for x in toy.said(tmp_path / r)][-1:] for r in ("short", "long"))
+    assert ours == theirs
+
+
+def judging(*values):
+    """A judge that says these, one after the other."""
+    left = list(values)
+    return lambda model: {"loss": left.pop(0)}
+
+
+def test_the_best_weights_come_back_and_their_metrics(tmp_path):
+    kept = []
+
+    def judge(model):
+        kept.append(toy.weights(model))
+        return {"loss": [2.0, 1.0, 3.0][len(kept) - 1]}
+
+    found = trained(tmp_path, judge=judge)
+    assert (found.metrics, found.step) == ({"loss": 1.0}, 12)
+    assert toy.weights(found.model) == kept[1]
+
+
+def test_patience_stops_early(tmp_path):
+    judge = judging(2.0, 3.0, 3.0, 1.0)
+    found = trained(tmp_path, steps=40, patience=2, judge=judge, keep=1)
+    assert (found.stopped, found.step, found.metrics) == ("early", 12, {"loss": 2.0})
+    assert checkpoints.steps(tmp_path / "checkpoints") == [4, 12]
+
+
+def test_the_averaged_weights_are_judged_and_come_back(tmp_path):
+    kept = []
+
+    def judge(model):
+        kept.append(toy.weights(model))
+        return {"loss": 1.0}
+
+    found = trained(tmp_path, steps=4, average=0.9, judge=judge)
+    assert toy.weights(found.model) == kept[-1]
+    plain = trained(tmp_path / "plain", steps=4)
+    assert toy.weights(plain.model) != kept[-1]
+
+
+def test_the_best_from_before_there_was_an_average_still_comes_back(tmp_path):
+    kept = trained(tmp_path, steps=4, judge=judging(1.0)).model
+    best = toy.weights(kept)
+    found = trained(tmp_path, average=0.9, judge=judging(2.0, 3.0), resume=True)
+    assert (found.metrics, toy.weights(found.model)) == ({"loss": 1.0}, best)
+
+
+def test_the_judge_sees_evaluation_without_gradients_and_training_goes_on(tmp_path):
+    seen = []
+
+    def judge(model):
+        seen.append((model.training, model[1].training, torch.is_grad_enabled()))
+        return {"loss": 1.0}
+
+    def loss(model, batch):
+        seen.append((model.training, model[1].training, torch.is_grad_enabled()))
+        return toy.loss(model, batch)
+
+    trained(tmp_path, steps=5, judge=judge, loss=loss)
+    assert seen[3:6] == [(True, True, True), (False, False, False), (True, True, True)]
+
+
+def test_what_the_judge_draws_does_not_change_the_training(tmp_path):
+    def judge(model):
+        torch.rand(3), random.random(), np.random.rand()
+        return {"loss": 1.0}
+
+    trained(tmp_path / "a", judge=judge)
+    trained(tmp_path / "b", judge=None)
+    assert toy.said(tmp_path / "a") == toy.said(tmp_path / "b")
+
+
+def test_patience_without_a_judge_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="fit: patience counts judgements, but there is no judge"):
+        trained(tmp_path, patience=2, judge=None)
+
+
+def test_without_a_judge_the_last_weights_come_back(tmp_path):
+    found = trained(tmp_path, judge=None)
+    saved = checkpoints.load(tmp_path / "checkpoints").trees["model"]
+    assert found.metrics == {}
+    assert torch.equal(found.model[0].weight, saved["0.weight"])
+
+
+def test_what_is_global_is_left_as_found(tmp_path):
+    def found():
+        flags = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+        # not that of Python: beartype draws from it to check lists, inside tests
+        drawn = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()
+        return *flags, *drawn, signal.getsignal(signal.SIGINT), model.training, model[1].training
+
+    model = toy.model().eval()
+    model[1].train()
+    before = found()
+    trained(tmp_path, model=model)
+    assert found() == before
+
+
+def test_a_loss_that_is_not_finite_ends_it_and_nothing_bad_is_saved(tmp_path):
+    calls = []
+
+    def loss(model, batch):
+        calls.append(batch)
+        return toy.loss(model, batch) * (float("nan") if len(calls) > 6 else 1.0)
+
+    with pytest.raises(DivergedError, match="the loss of step 7 is nan; step-00000005 is whole"):
+        trained(tmp_path, loss=loss, judge=None)
+    assert checkpoints.latest(tmp_path / "checkpoints") == 5
+
+
+@pytest.mark.parametrize("survived", [7, 9, 12, 20])
+def test_after_a_full_disk_it_goes_on_to_the_same_losses(tmp_path, whole, monkeypatch, survived):
+    left, write = iter(range(survived)), checkpoints._write
+
+    def full(path, data):
+        if next(left, None) is None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, data)
+
+    monkeypatch.setattr(checkpoints, "_write", full)
+    with pytest.raises(OSError, match=r"could not be written: No space left .* is whole"):
+        trained(tmp_path, average=0.9)
+    monkeypatch.undo()
+    trained(tmp_path, average=0.9, resume=True)
+    assert toy.said(tmp_path) == toy.said(whole)
+
+
+def test_the_report_is_ended_also_after_an_error(tmp_path):
+    def loss(model, batch):
+        raise ZeroDivisionError
+
+    stream = io.StringIO()
+    with pytest.raises(ZeroDivisionError):
+        trained(tmp_path, loss=loss, report=Lines(stream))
+    assert stream.getvalue() == "12 steps\nfailed at step 0\n"
+
+
+def test_nothing_is_printed(tmp_path, capfd):
+    trained(tmp_path, precision="bf16-mixed")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_two_processes_with_a_batch_each_are_one_with_two(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from tests.train import toy; import torch\n"
+        "from regard.train import fit\n"
+        "model = toy.model(torch.float64); model[1].p = 0.0\n"
+        "training = toy.training(devices=int(sys.argv[2]), accumulate=int(sys.argv[3]))\n"
+        "fit(model, toy.loss, toy.Batches(), training, run=Path(sys.argv[1]), judge=toy.judge)\n"
+    )
+    (tmp_path / "two.py").write_text(code)
+    for run, devices, batches in (("one", 1, 2), ("two", 2, 1)):
+        command = [sys.executable, tmp_path / "two.py", tmp_path / run, str(devices), str(batches)]
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
+    ours, theirs = ([x["loss"] for x in toy.said(tmp_path / r)] for r in ("two", "one"))
+    assert ours == pytest.approx(theirs, rel=1e-12)
+    shutil.rmtree(tmp_path / "two")

@@ -1,0 +1,44 @@
+import torch
+
+from regard.train.losses import Running, Settled
+
+
+def added(running, step, *losses, shares=(1.0,), tokens=1, norm=None):
+    tensors = [torch.tensor(x) for x in losses]
+    norm = None if norm is None else torch.tensor(norm)
+    running.add(step, tensors, list(shares), tokens=tokens, norm=norm)
+
+
+def test_the_loss_of_a_step_is_the_sum_of_its_shares():
+    running = Running()
+    added(running, 1, 2.0, 6.0, shares=(0.75, 0.25), tokens=4)
+    assert running.settle() == [Settled(1, 3.0, 4, None)]
+
+
+def test_the_mean_of_an_interval_is_by_tokens():
+    running = Running()
+    added(running, 1, 1.0, tokens=3, norm=2.0)
+    added(running, 2, 5.0, tokens=1, norm=4.0)
+    running.settle()
+    assert running.report() == (2.0, 3.0, 4)
+    assert running.settled == []
+
+
+def test_what_is_settled_once_is_not_settled_again():
+    running = Running()
+    added(running, 1, 1.0)
+    assert len(running.settle()) == 1
+    assert running.settle() == []
+
+
+def test_an_interval_goes_on_from_what_was_saved():
+    running = Running([Settled(1, 1.0, 3, None)])
+    added(running, 2, 5.0, tokens=1)
+    running.settle()
+    assert running.report()[0] == 2.0
+
+
+def test_processes_are_summed():
+    running = Running()
+    added(running, 1, 2.0, shares=(0.5,))
+    assert running.settle(lambda sums: sums * 2)[0].loss == 2.0

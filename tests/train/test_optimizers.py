@@ -1,0 +1,60 @@
+import pytest
+import torch
+from torch import nn
+
+from regard.train import Optimizer
+from regard.train.optimizers import made, moments, remember, set_rate
+
+MODEL = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("adam", "Adam"), ("adamw", "AdamW"), ("adadelta", "Adadelta"), ("sgd", "SGD")],
+)
+def test_each_kind_is_the_optimizer_of_pytorch(kind, expected):
+    assert type(made(MODEL, Optimizer(kind))).__name__ == expected
+
+
+def test_matrices_decay_and_biases_and_norms_do_not():
+    weights, rest = made(MODEL, Optimizer("adamw", decay=0.3)).param_groups
+    assert (weights["weight_decay"], len(weights["params"])) == (0.3, 1)
+    assert (rest["weight_decay"], len(rest["params"])) == (0.0, 3)
+
+
+def test_momentum_by_hand():
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(model.weight, 1.0)
+    optimizer = made(model, Optimizer("sgd", rate=0.5, momentum=0.5))
+    for _ in range(2):
+        model.weight.grad = torch.ones(1, 1)
+        optimizer.step()
+    assert model.weight.item() == 1 - 0.5 - 0.5 * 1.5
+
+
+def test_frozen_parameters_are_left_out():
+    model = nn.Linear(2, 2)
+    model.bias.requires_grad_(False)
+    assert [len(group["params"]) for group in made(model, Optimizer()).param_groups] == [1]
+
+
+def test_nothing_to_train_is_refused():
+    with pytest.raises(ValueError, match="fit: expected a model with parameters to train, got non"):
+        made(nn.ReLU(), Optimizer())
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.5], ids=["same", "regrouped"])
+def test_what_is_remembered_goes_by_name_and_not_by_place(decay):
+    ours, theirs = made(MODEL, Optimizer()), made(MODEL, Optimizer(decay=decay))
+    MODEL(torch.ones(1, 2)).square().sum().backward()
+    ours.step()
+    remember(theirs, MODEL, moments(ours, MODEL))
+    for p in MODEL.parameters():
+        assert torch.equal(ours.state[p]["exp_avg"], theirs.state[p]["exp_avg"])
+    assert moments(ours, MODEL).keys() == {"0.weight", "0.bias", "1.weight", "1.bias"}
+
+
+def test_a_rate_is_set_everywhere():
+    optimizer = made(MODEL, Optimizer())
+    set_rate(optimizer, 0.25)
+    assert {group["lr"] for group in optimizer.param_groups} == {0.25}

@@ -1,0 +1,73 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from regard.train.progress import Lines, Live, News, Report, drawn_on, in_words, silent
+
+NEWS = News(step=50, steps=2000, loss=3.14159, rate=1e-3, tokens_a_second=12345.6, left=125.0)
+
+
+def told(report):
+    """All that can be told, once."""
+    report.begin(0, 2000)
+    report.tick(1)
+    report.trained(NEWS)
+    report.judged(50, {"loss": 2.0, "bleu": 31.25}, True)
+    report.end(2000, "finished")
+
+
+def test_plain_lines_say_loss_rate_speed_and_time_left():
+    stream = io.StringIO()
+    told(Lines(stream))
+    assert stream.getvalue().splitlines() == [
+        "2,000 steps",
+        "step 50/2,000  loss 3.1416  rate 1.00e-03  12,346 tokens/s  2:05 left",
+        "step 50  judged: loss 2  bleu 31.25  (best)",
+        "finished at step 2,000",
+    ]
+
+
+def test_a_training_that_goes_on_says_from_where():
+    stream = io.StringIO()
+    Lines(stream).begin(500, 2000)
+    assert stream.getvalue() == "from step 500 to 2,000\n"
+
+
+def test_a_terminal_gets_a_bar_with_the_same_numbers():
+    stream = io.StringIO()
+    told(Live(Console(file=stream, force_terminal=True, width=120)))
+    drawn = stream.getvalue()
+    for words in ("━", "step 50  loss 2  bleu 31.25", "2000/2000", "finished"):
+        assert words in drawn
+    assert drawn.endswith("\x1b[?25h")  # the cursor is back
+
+
+def test_the_bar_says_how_it_goes(monkeypatch):
+    monkeypatch.setattr("regard.train.progress.SECONDS_A_FRAME", 0.0)
+    stream = io.StringIO()
+    report = Live(Console(file=stream, force_terminal=True, width=120))
+    report.begin(0, 2000)
+    report.trained(NEWS)
+    report.tick(51)
+    report.end(51, "interrupted")
+    assert "loss 3.1416 · rate 1.00e-03 · 12,346 tokens/s · 2:05 left" in stream.getvalue()
+
+
+def test_a_bar_that_never_began_can_end():
+    Live(Console(file=io.StringIO())).end(0, "failed")
+
+
+@pytest.mark.parametrize(("terminal", "kind"), [(True, Live), (False, Lines)])
+def test_the_console_decides_what_is_drawn(terminal, kind):
+    assert type(drawn_on(Console(file=io.StringIO(), force_terminal=terminal))) is kind
+
+
+def test_nothing_is_said_in_silence(capsys):
+    told(silent)
+    assert capsys.readouterr() == ("", "")
+    assert isinstance(silent, Report)
+
+
+def test_metrics_stand_on_one_line():
+    assert in_words({"loss": 1.23456, "bleu": 30.0}) == "loss 1.235  bleu 30"

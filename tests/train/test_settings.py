@@ -1,0 +1,82 @@
+import dataclasses
+
+import pytest
+
+from regard.train import Optimizer, Schedule, Training
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Training().steps = 3
+
+
+def test_adadelta_is_that_of_bahdanau():
+    told = Optimizer("adadelta").filled()
+    assert told == {"rate": 1.0, "rho": 0.95, "eps": 1e-6, "decay": 0.0}
+
+
+def test_what_is_given_goes_before_the_default():
+    assert Optimizer("sgd", rate=0.5, momentum=0.9).filled() == {
+        "rate": 0.5,
+        "momentum": 0.9,
+        "decay": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"momentum": 0.9}, "Optimizer: adam has no momentum; it has rate, betas, eps, decay"),
+        ({"kind": "sgd", "rho": 0.9}, "Optimizer: sgd has no rho"),
+        ({"rate": 0.0}, "Optimizer: expected rate above 0, got 0.0"),
+        ({"rate": float("nan")}, "Optimizer: expected rate above 0, got nan"),
+        ({"decay": -1.0}, "Optimizer: expected decay of at least 0, got -1.0"),
+        ({"betas": (0.9, 1.0)}, "Optimizer: expected betas from 0 to less than 1, got 1.0"),
+    ],
+)
+def test_an_optimizer_refuses_what_contradicts_it(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Optimizer(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"warmup": -1}, "Schedule: expected warmup of at least 0, got -1"),
+        ({"kind": "inverse_square_root"}, "inverse_square_root expected warmup of at least 1"),
+        (
+            {"floor": 0.1},
+            "expected floor from 0 to 1, for linear and cosine alone, got 0.1 for con",
+        ),
+        ({"kind": "linear", "floor": 1.5}, "expected floor from 0 to 1, .* got 1.5 for linear"),
+        ({"after": 5}, "after and every belong to halving, not to constant"),
+        ({"kind": "halving", "after": 5}, "halving expected after and every .* got 5 and None"),
+    ],
+)
+def test_a_schedule_refuses_what_contradicts_it(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Schedule(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"steps": 0}, "Training: expected steps of at least 1, got 0"),
+        ({"clip": -1.0}, "Training: expected clip of at least 0, got -1.0"),
+        ({"average": 1.0}, "Training: expected average from 0 to less than 1, got 1.0"),
+        ({"patience": 2, "judge_every": 0}, "patience counts judgements, but judge_every is 0"),
+        ({"steps": 5, "schedule": Schedule(warmup=6)}, "a warmup of 6 steps, but there are 5"),
+        ({"precision": "16-mixed", "device": "cpu"}, "Training: 16-mixed needs a card"),
+    ],
+)
+def test_a_training_refuses_what_contradicts_it(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Training(**fields)
+
+
+def test_a_wrong_choice_is_answered_with_the_choices():
+    # what a caller without a type checker sees
+    from regard.train.settings import _choice
+
+    with pytest.raises(ValueError, match="Training: expected best to be one of lowest, highest"):
+        _choice("Training", "best", "least", ("lowest", "highest"))

@@ -1,0 +1,29 @@
+"""A kind of model is one of a closed table; a file cannot name anything else."""
+
+import pytest
+from torch import nn
+
+from regard.zoo import kinds
+from tests.zoo.tiny import Tiny, TinyConfig
+
+
+def test_a_kind_gives_its_config_and_its_model():
+    assert kinds.classes("tiny") == (TinyConfig, Tiny)
+    assert kinds.kind_of(Tiny(TinyConfig())) == "tiny"
+
+
+@pytest.mark.parametrize("kind", list(kinds.KINDS))
+def test_every_kind_is_a_model_made_of_its_config(kind):
+    config, model = kinds.classes(kind)
+    assert issubclass(model, nn.Module)
+    assert config.__dataclass_params__.frozen
+
+
+def test_a_name_that_is_almost_a_kind_gets_a_hint():
+    with pytest.raises(ValueError, match=r"no kind of model 'seq2sec'.* Did you mean seq2seq\?"):
+        kinds.classes("seq2sec")
+
+
+def test_a_model_of_no_kind_is_refused():
+    with pytest.raises(ValueError, match=r"save: expected a model of a kind .*, got Linear"):
+        kinds.kind_of(nn.Linear(1, 1))
