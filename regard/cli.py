@@ -49,8 +49,6 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command, and give its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     words = [word for word in given if word != "--debug"]
-    # torch's threads spin while they wait: on cores that others use too, all takes ten times longer
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     command, code = typer.main.get_command(app), 0
     named = set(command.commands) & set(words[:1])  # type: ignore[attr-defined]
     try:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard import check
 from regard.door import attend
+from regard.functional.biases import Bias
 from regard.functional.rules import Rule
 from regard.functional.scores import Score, dot
 from regard.functional.selects import Select, softmax
@@ -30,6 +31,7 @@ class Classic(Protocol):
         *,
         keys: Tensor | None = None,
         rule: Rule | Tensor | None = None,
+        bias: Bias | Tensor | None = None,
         select: Select = softmax,
     ) -> Tensor:
         """What each query of `x` (B, Q, ·) reads in `memory` (B, K, ·)."""
@@ -49,10 +51,11 @@ class Dot(nn.Module):
         *,
         keys: Tensor | None = None,
         rule: Rule | Tensor | None = None,
+        bias: Bias | Tensor | None = None,
         select: Select = softmax,
     ) -> Tensor:
         """What each query of `x` (B, Q, E) reads in `memory` (B, K, E)."""
-        return _read(x, memory if keys is None else keys, memory, dot, rule, select)
+        return _read(x, memory if keys is None else keys, memory, dot, rule, bias, select)
 
 
 class Additive(nn.Module):
@@ -83,12 +86,13 @@ class Additive(nn.Module):
         *,
         keys: Tensor | None = None,
         rule: Rule | Tensor | None = None,
+        bias: Bias | Tensor | None = None,
         select: Select = softmax,
     ) -> Tensor:
         """What each query of `x` (B, Q, query_width) reads in `memory` (B, K, memory_width)."""
         check.shape("Additive", "x", x, B=None, Q=None, E=self.query.in_features)
         keys = self.keys(memory) if keys is None else keys
-        return _read(self.query(x), keys, memory, self.score.value(), rule, select)
+        return _read(self.query(x), keys, memory, self.score.value(), rule, bias, select)
 
 
 class General(nn.Module):
@@ -115,12 +119,13 @@ class General(nn.Module):
         *,
         keys: Tensor | None = None,
         rule: Rule | Tensor | None = None,
+        bias: Bias | Tensor | None = None,
         select: Select = softmax,
     ) -> Tensor:
         """What each query of `x` (B, Q, query_width) reads in `memory` (B, K, memory_width)."""
         check.shape("General", "x", x, B=None, Q=None, E=self.score.weight.shape[1])
         keys = self.keys(memory) if keys is None else keys
-        return _read(x, keys, memory, self.score.value(), rule, select)
+        return _read(x, keys, memory, self.score.value(), rule, bias, select)
 
 
 class Location(nn.Module):
@@ -146,12 +151,13 @@ class Location(nn.Module):
         *,
         keys: Tensor | None = None,
         rule: Rule | Tensor | None = None,
+        bias: Bias | Tensor | None = None,
         select: Select = softmax,
     ) -> Tensor:
         """What each query of `x` (B, Q, query_width) reads in `memory` (B, K, memory_width)."""
         check.shape("Location", "x", x, B=None, Q=None, E=self.score.weight.shape[1])
         keys = memory if keys is None else keys
-        return _read(x, keys, memory, self.score.value(), rule, select)
+        return _read(x, keys, memory, self.score.value(), rule, bias, select)
 
 
 def _read(
@@ -160,11 +166,12 @@ def _read(
     memory: Tensor,
     score: Score,
     rule: Rule | Tensor | None,
+    bias: Bias | Tensor | None,
     select: Select,
 ) -> Tensor:
     """Attend with a single head, which these layers have no axis for."""
     q, k, v = q[:, None], keys[:, None], memory[:, None]
-    return attend(q, k, v, score=score, rule=rule, select=select)[:, 0]
+    return attend(q, k, v, score=score, rule=rule, bias=bias, select=select)[:, 0]
 
 
 def _refuse_memory(where: str, memory: Tensor, width: int) -> None:

@@ -72,7 +72,7 @@ class State(NamedTuple):
     hidden: tuple[Tensor, ...]  # a layer each (B, width); an LSTM's cells behind them
     memory: Tensor  # (B, S, 2 width)
     keys: Tensor  # (B, S, alignment): the memory, projected once a sentence
-    seen: Tensor  # (B, 1, 1, S): False in the padding
+    bias: Tensor  # (B, 1, 1, S): −inf in the padding, else 0
     context: Tensor  # (B, 2 width): what was read last
 
 
@@ -126,7 +126,7 @@ class Decoder(nn.Module):
         if self.attention is not None:
             query = state.hidden[len(self.cells) - 1]  # the top layer, a step ago
             context = self.attention(
-                query[:, None], state.memory, keys=state.keys, rule=state.seen
+                query[:, None], state.memory, keys=state.keys, bias=state.bias
             )[:, 0]
         x = torch.cat([y, context], -1) if self.reads else y
         n = len(self.cells)
@@ -213,7 +213,8 @@ class Seq2Seq(nn.Module):
             hidden=self._first(last),
             memory=memory,
             keys=memory if attention is None else attention.keys(memory),
-            seen=(places < lengths[:, None])[:, None, None],
+            # A rule would guard against NaN in the padding at every step; the memory is zero there.
+            bias=torch.where(places < lengths[:, None], 0.0, -torch.inf)[:, None, None],
             context=last[-1],
         )
 

@@ -63,11 +63,11 @@ SMALL = Seq2SeqConfig(
     tied=True,
 )
 QUICK = Training(
-    steps=1400,
+    steps=1200,
     optimizer=Optimizer("adam", rate=5e-3),
     schedule=Schedule("cosine", warmup=100),
-    judge_every=350,
-    save_every=350,
+    judge_every=300,
+    save_every=300,
 )
 
 
