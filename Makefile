@@ -14,12 +14,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## List these commands.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | awk -F' [|] ' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-run: $(READY)  ## Set up, then run the examples in order.
-	@set -e; for example in examples/*.py; do \
-	  [ -e "$$example" ] || { echo "make run: no examples yet"; break; }; \
-	  printf '\n== %s: %s\n' "$$example" "$$(sed -n '1s/"""//gp' "$$example")"; \
-	  $(BIN)/python "$$example"; \
-	done
+run: $(READY)  ## Set up, then train a small translator and show what it looks at: two minutes.
+	@echo "training on 10,000 short English-French pairs; Ctrl-C saves"
+	@$(BIN)/regard train translate
+	@echo "  regard train translate model.attention=none     the same without attention (docs/results/translate.md)"
+	@echo "  regard train translate data.pairs=mine.tsv      your own pairs"
+	@echo "  for f in examples/*.py; do python \$$f; done     five short scripts"
+	@echo "where regard and python are those of $(BIN)"
 
 test: $(READY)  ## Set up, then lint, types and all tests that need no card.
 	$(BIN)/ruff check .

@@ -1,4 +1,6 @@
-"""What the default translator reaches, with attention and without: `python -m benchmarks.translate`.
+"""What the default translator reaches with attention and without.
+
+    python -m benchmarks.translate
 
 Trains every line of the table anew and writes docs/results/translate.json and translate.md.
 """

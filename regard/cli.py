@@ -1,13 +1,10 @@
-"""The command line, which alone prints; a command imports what it needs, so --help is quick."""
+"""The command line; a command imports what it needs, so --help is quick."""
 
 import difflib
-import json
 import os
 import sys
-import threading
-import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
@@ -16,10 +13,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from regard.terminal import answer, note, patience, say, table, visible
+
 # Each recipe's module, imported when asked for, and what it is, for a list that imports nothing.
 RECIPES = {"translate": ("regard.recipes.translate", "an RNN that attends while it translates")}
-# How many seconds anything may take without saying so.
-PATIENCE = 2.0
 PICTURES = (".png", ".svg", ".pdf", ".html")
 # What was typed is not there or does not fit: exit code 2. Typer does not say its name in public.
 UsageError: Any = typer.BadParameter.__base__
@@ -61,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         if line and "--debug" in given:
             traceback.print_exc()
         if line:
-            _note(f"{' '.join(['regard', *named])}: {line}")
+            note(f"{' '.join(['regard', *named])}: {line}")
         if isinstance(error, OSError) and not error.filename:
             # what could not be written must not be tried again when the interpreter ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -87,7 +84,7 @@ def _judged(error: BaseException) -> tuple[int, str]:
 @app.callback(invoke_without_command=True)
 def _alone(version: Annotated[bool, typer.Option("--version")] = False) -> None:
     if version:
-        _say(sys.modules["regard"].__version__)
+        say(sys.modules["regard"].__version__)
         raise typer.Exit
 
 
@@ -99,11 +96,11 @@ def list_(as_json: Json = False) -> None:
     recipes = {name: line for name, (_, line) in RECIPES.items()}
     cards = {name: zoo.card(name) for name in zoo.names()}
     if as_json:
-        return _answer(recipes=recipes, models=cards)
-    _say("to train, with `regard train NAME`")
-    _table(recipes.items())
-    _say("trained, for `regard predict NAME`, `look` and `evaluate`")
-    return _table((name, zoo.about(card)) for name, card in cards.items())
+        return answer(recipes=recipes, models=cards)
+    say("to train, with `regard train NAME`")
+    table(recipes.items())
+    say("trained, for `regard predict NAME`, `look` and `evaluate`")
+    return table((name, zoo.about(card)) for name, card in cards.items())
 
 
 @app.command()
@@ -139,9 +136,9 @@ def train(
     if as_json:
         names = ("source", "prediction", "reference")
         examples = [dict(zip(names, example, strict=True)) for example in result.examples]
-        return _answer(recipe=name, **(vars(result) | {"examples": examples}))
+        return answer(recipe=name, **(vars(result) | {"examples": examples}))
     if result.stopped == "interrupted":
-        return _say(f"saved; to go on: regard train --resume {result.folder}")
+        return say(f"saved; to go on: regard train --resume {result.folder}")
     return _finished(module, result)
 
 
@@ -155,12 +152,12 @@ def evaluate(model: Model, settings: Settings = None, as_json: Json = False) -> 
     """
     from regard.config import override
 
-    with _patience("evaluating"):
+    with patience("evaluating"):
         loaded, module = _loaded(model)
         with _typed():
             evaluation = override(module.Evaluation(), settings or [])
         measured = module.evaluate(loaded, evaluation)
-    return _answer(**{"model": model} | measured) if as_json else _table(measured.items())
+    return answer(**{"model": model} | measured) if as_json else table(measured.items())
 
 
 @app.command()
@@ -176,20 +173,20 @@ def predict(
     regard predict translate-en-fr-small "She is eating a green apple."
     regard predict translate-en-fr-small --beam 5 --json < sentences.txt
     """
-    with _patience("loading"):
+    with patience("loading"):
         loaded, module = _loaded(model)
     told: list[dict[str, Any]] = []
     for sentence in _lines() if text == "-" else [text]:
         told.append({"input": sentence, "text": "", "candidates": []})
         if sentence.strip() or text != "-":  # an empty line among others stays one
-            with _patience("predicting"):
+            with patience("predicting"):
                 found = module.predict(loaded, sentence, beam=beam)
             ranked = [{"text": words, "score": score} for words, score in found.candidates]
             told[-1] |= {"text": found.text, "candidates": ranked}
         if not as_json:
-            _say(_visible(told.pop()["text"]))
+            say(visible(told.pop()["text"]))
     if as_json:
-        _answer(model=model, **({"predictions": told} if text == "-" else told[0]))
+        answer(model=model, **({"predictions": told} if text == "-" else told[0]))
 
 
 @app.command()
@@ -212,7 +209,7 @@ def look(
     endings = PICTURES if kind == "matrix" else PICTURES[:-1]
     if out is not None and out.suffix.lower() not in endings:
         raise UsageError(f"expected -o {kind} with an ending of {', '.join(endings)}, got {out}")
-    with _patience("looking"):
+    with patience("looking"):
         from regard import view
 
         loaded, module = _loaded(model)
@@ -226,8 +223,8 @@ def look(
         axes = {"queries": trace.axis(trace.map().query), "keys": trace.axis(trace.map().key)}
         told = {name: axis.labels for name, axis in axes.items()}
         told |= {"weights": trace.map().weights().tolist()}
-        return _answer(model=model, input=text, picture=out, **told)
-    return _say(f"wrote {out}" if out else view.alignment(trace))
+        return answer(model=model, input=text, picture=out, **told)
+    return say(f"wrote {out}" if out else view.alignment(trace))
 
 
 @app.command()
@@ -242,14 +239,14 @@ def why(
     regard why
     regard why translate-en-fr-small "She is eating a green apple."
     """
-    with _patience("asking"):
+    with patience("asking"):
         found = _backends() if model is None else _backends_of(model, text)
     if as_json:
-        _answer(**{name: {"backend": w.backend, "reasons": w.reasons} for name, w in found.items()})
+        answer(**{name: {"backend": w.backend, "reasons": w.reasons} for name, w in found.items()})
     elif model is None:
-        _table((name, w.backend) for name, w in found.items())
+        table((name, w.backend) for name, w in found.items())
     else:
-        _say("\n".join(f"{_visible(name)}: {w}" for name, w in found.items()) or "none was seen")
+        say("\n".join(f"{visible(name)}: {w}" for name, w in found.items()) or "none was seen")
 
 
 def _recipe(name: str | None) -> ModuleType:
@@ -295,16 +292,27 @@ def _finished(module: ModuleType, result: Any) -> None:
     from regard import view, zoo
     from regard.train.progress import clock
 
-    _table([("stopped", result.stopped), ("time", clock(result.seconds)), *result.metrics.items()])
+    table([("stopped", result.stopped), ("time", clock(result.seconds)), *result.metrics.items()])
     for source, prediction, reference in result.examples[:5]:
-        _say(f"\n  {_visible(source)}\n→ {_visible(prediction)}\n  ({_visible(reference)})")
+        say(f"\n  {visible(source)}\n→ {visible(prediction)}\n  ({visible(reference)})")
     # a model without attention has nothing to show here
     for source, *_ in result.examples[:1]:
         with suppress(ValueError):
-            trace = module.trace(zoo.load(result.folder), source)
-            _say("\n" + view.alignment(trace, words=True))
+            trace = view.by_words(module.trace(zoo.load(result.folder), source))
+            say("\n" + view.alignment(trace))
+            say(f"as a picture: {_pictured(trace, result.folder)}")
     tries = ('predict {} "…"', 'look {} "…" -o picture.png', "evaluate {}")
-    _say("\nTry next:" + "".join(f"\n  regard {t.format(result.folder)}" for t in tries))
+    say("\nTry next:" + "".join(f"\n  regard {t.format(result.folder)}" for t in tries))
+
+
+def _pictured(trace: Any, folder: Path) -> Path:
+    """The trace as a picture, or as a page where nothing can draw."""
+    from regard import view
+
+    try:
+        return view.save_picture(trace, folder / "alignment.png")
+    except ModuleNotFoundError:
+        return view.save_picture(trace, folder / "alignment.html")
 
 
 def _backends() -> dict[str, Any]:
@@ -336,60 +344,16 @@ def _show_fields(recipes: list[str]) -> None:
 
     for module in map(_recipe, recipes):
         for command, config in (("train", module.Config), ("evaluate", module.Evaluation)):
-            _say(f"\nFields for `regard {command}`, and their defaults:")
+            say(f"\nFields for `regard {command}`, and their defaults:")
             typed = {"None": "none", "True": "true", "False": "false"}
             rows = ((f.name, str(f.default), f.words) for f in fields(config))
-            _table((name, typed.get(default, default), words) for name, default, words in rows)
-
-
-@contextmanager
-def _patience(doing: str) -> Iterator[None]:
-    """Say now and then that it goes on; what others print meanwhile is kept out of our answer."""
-    done, start = threading.Event(), time.monotonic()
-
-    def tell() -> None:
-        while not done.wait(PATIENCE):
-            _note(f"{doing} … {time.monotonic() - start:.0f} s")
-
-    threading.Thread(target=tell, daemon=True).start()
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        done.set()
+            table((name, typed.get(default, default), words) for name, default, words in rows)
 
 
 def _lines() -> Iterator[str]:
     if sys.stdin.isatty():
-        _note("type a sentence and Enter; Ctrl-D ends")
+        note("type a sentence and Enter; Ctrl-D ends")
     try:
         yield from (line.rstrip("\r\n") for line in sys.stdin)
     except UnicodeDecodeError as error:
         raise ValueError(f"expected UTF-8 on standard input: {error}") from None
-
-
-def _answer(**fields: Any) -> None:
-    """One JSON object; what is not finite, for which JSON has no word, is null."""
-    text = json.dumps(fields, default=str)
-    print(json.dumps(json.loads(text, parse_constant=lambda _: None)), flush=True)
-
-
-def _table(rows: Iterable[Iterable[Any]]) -> None:
-    cells = [[f"{c:.4g}" if isinstance(c, float) else _visible(str(c)) for c in r] for r in rows]
-    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    _say("\n".join("  " + "  ".join(map(str.ljust, row, wide)).rstrip() for row in cells))
-
-
-def _visible(text: str) -> str:
-    """Text on one line; what could move a cursor or turn a line round is escaped."""
-    stay = "\u00a0\u202f\u3000\u200c\u200d"  # blanks of French and Chinese, joiners of Persian
-    escaped = {c: ascii(c)[1:-1] for c in set(text) - set(stay) if not c.isprintable()}
-    return "".join(escaped.get(c, c) for c in text)
-
-
-def _say(text: str) -> None:
-    print("\n".join(map(_visible, text.split("\n"))), flush=True)
-
-
-def _note(text: str) -> None:
-    print(_visible(" ".join(text.split())), file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from regard import cli, door
+from regard import cli, door, terminal
 from regard.view import Map, Tokens, Trace
 from regard.zoo import kinds, members
 from tests.zoo import tiny
@@ -341,8 +341,8 @@ def test_what_a_model_says_cannot_steer_the_terminal(regard, model, recipe):
 
 
 def test_what_takes_more_than_two_seconds_says_so(regard, model, recipe, monkeypatch):
-    assert cli.PATIENCE == 2
-    monkeypatch.setattr(cli, "PATIENCE", 0.1)
+    assert terminal.PATIENCE == 2
+    monkeypatch.setattr(terminal, "PATIENCE", 0.1)
     recipe.evaluate = lambda loaded, told: time.sleep(0.4) or {"bleu": 1.0}
     code, out, err = regard("evaluate", model)
     assert (code, out) == (0, "  bleu  1\n")

@@ -7,7 +7,6 @@
 EXPECTED
 """
 
-import hashlib
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,14 +18,14 @@ from torch.nn import functional as F
 
 from regard import config as configs
 from regard import decode, zoo
-from regard.data import bpe, tatoeba
 from regard.data.batches import BEGIN, END, PAD, Batch, TokenBatches
+from regard.data.bleu import bleu, needed
 from regard.data.bpe import Vocabulary
-from regard.data.pairs import Pair, read
-from regard.data.splits import Split, split
+from regard.data.corpus import Corpus, examples, facts, vocabulary
+from regard.data.pairs import read
 from regard.looking import look
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from regard.train.runs import agreed, command, hardware, opened, versions
+from regard.train.runs import agreed, circumstances, hardware, opened
 from regard.train.settings import Optimizer, Schedule, Training
 from regard.view.axes import Tokens
 from regard.view.trace import Header, Map, Trace
@@ -35,22 +34,6 @@ from regard.view.trace import Header, Map, Trace
 ATTENTION = "decoder.attention"
 # Source or target tokens in a batch when nothing has to be remembered for a backward pass.
 AT_ONCE = 8192
-
-
-@dataclass(frozen=True)
-class Data:
-    """Which pairs: those of a file, or the sample that comes with the package."""
-
-    # .tsv or .jsonl, or the source side of two aligned text files
-    pairs: Path | None = None
-    # the other side, where there are two files
-    target: Path | None = None
-    # pairs held out to choose by, and to judge by
-    development: int = 500
-    test: int = 1000
-    seed: int = 0
-    # tokens of a sentence; pairs with a longer one are not learned from
-    longest: int = 100
 
 
 SMALL = Seq2SeqConfig(
@@ -77,7 +60,7 @@ class Config:
 
     # stands in the name of the run's folder
     name: str = "small"
-    data: Data = field(default_factory=Data)
+    data: Corpus = field(default_factory=Corpus)
     model: Seq2SeqConfig = SMALL
     training: Training = QUICK
     # places of source or target in a batch, padding included
@@ -127,21 +110,25 @@ def run(
     """Train, keep the best weights by the development pairs, and measure them on the test pairs."""
     from regard.train import fit, silent
 
-    _bleu([], [])  # whoever lacks sacrebleu is told now, and not after the training
+    needed()
+    report, found = report or silent, config.data.read()
+    parts = config.data.parted(found.pairs)
+    report.note(f"{config.data}: {found}")
+    report.note(
+        f"{len(parts.train):,} to learn from, {len(parts.development):,} to choose by, "
+        f"{len(parts.test):,} to judge by"
+    )
     folder = opened("translate", config, name=config.name, out=out, resume=resume)
-    parts = _parts(config.data)
-    agreed(folder / "data.json", _facts(parts), what="the data")
-    vocabulary = _vocabulary(parts.train, config.model.vocabulary, folder / "tokenizer.json")
+    agreed(folder / "data.json", facts(parts), what="the data")
+    words = vocabulary(parts.train, config.model.vocabulary, folder / "tokenizer.json")
     batches = TokenBatches(
-        _examples(parts.train, vocabulary, config.data.longest),
+        examples(parts.train, words, longest=config.data.longest),
         tokens=config.tokens,
         seed=config.training.seed,
     )
     torch.manual_seed(config.training.seed)
-    model = Seq2Seq(replace(config.model, vocabulary=vocabulary.size))
-    held = TokenBatches(
-        _examples(parts.development, vocabulary), tokens=AT_ONCE, seed=0, shuffle=False
-    )
+    model = Seq2Seq(replace(config.model, vocabulary=words.size))
+    held = TokenBatches(examples(parts.development, words), tokens=AT_ONCE, seed=0, shuffle=False)
     fitted = fit(
         model,
         lambda model, batch: _loss(model, batch, config.smoothing),
@@ -149,12 +136,12 @@ def run(
         config.training,
         run=folder,
         judge=lambda model: {"loss": _mean_loss(model, held)},
-        report=report or silent,
+        report=report,
         resume=resume is not None if step is None else f"step-{step:08d}",
     )
     if fitted.stopped == "interrupted":
         return Result(folder, fitted.metrics, fitted.stopped, fitted.seconds, [])
-    loaded = _saved(folder, config, model.cpu(), vocabulary, fitted.seconds)
+    loaded = _saved(folder, config, model.cpu(), words, fitted.seconds)
     metrics = {k: v for k, v in loaded.card["numbers"].items() if isinstance(v, int | float)}
     texts = [pair.source for pair in parts.test[:5]]
     told = zip(texts, _translated(loaded, texts), [p.target for p in parts.test], strict=False)
@@ -165,7 +152,7 @@ def evaluate(loaded: Any, evaluation: Evaluation) -> dict[str, Any]:
     """BLEU and chrF in points, and the loss a token, on pairs that the training did not see."""
     if evaluation.pairs is None:
         settings = configs.restored(Config, loaded.card["settings"])
-        parts = _parts(settings.data)
+        parts = settings.data.parted(settings.data.read().pairs)
         pairs = parts.test if evaluation.part == "test" else parts.development
     else:
         pairs = read(evaluation.pairs, evaluation.target).pairs
@@ -177,11 +164,10 @@ def evaluate(loaded: Any, evaluation: Evaluation) -> dict[str, Any]:
         length_penalty=evaluation.length_penalty,
     )
     seconds = time.perf_counter() - began
-    examples = _examples(pairs, loaded.tokenizer)
-    loss = _mean_loss(loaded.model, TokenBatches(examples, tokens=AT_ONCE, seed=0, shuffle=False))
+    held = TokenBatches(examples(pairs, loaded.tokenizer), tokens=AT_ONCE, seed=0, shuffle=False)
     return {
-        **_bleu(texts, [pair.target for pair in pairs]),
-        "loss": loss,
+        **bleu(texts, [pair.target for pair in pairs]),
+        "loss": _mean_loss(loaded.model, held),
         "pairs": len(pairs),
         "beam": evaluation.beam,
         "sentences_a_second": len(pairs) / seconds,
@@ -221,34 +207,6 @@ def trace(loaded: Any, input: str, *, beam: int = 1) -> Trace:
     )
 
 
-def _parts(data: Data) -> Split:
-    pairs = tatoeba.sample() if data.pairs is None else read(data.pairs, data.target).pairs
-    return split(pairs, development=data.development, test=data.test, seed=data.seed)
-
-
-def _facts(parts: Split) -> dict[str, Any]:
-    """What must not change between two sittings of a run."""
-    sides = {"train": parts.train, "development": parts.development, "test": parts.test}
-    digest = hashlib.sha256(repr(sides).encode(errors="surrogatepass"))
-    return {**{name: len(side) for name, side in sides.items()}, "sha256": digest.hexdigest()}
-
-
-def _vocabulary(pairs: list[Pair], size: int, path: Path) -> Vocabulary:
-    """One vocabulary for both languages: that of the run, or a new one."""
-    if not path.exists():
-        bpe.learned((side for pair in pairs for side in pair), size).save(path)
-    return bpe.loaded(path)
-
-
-def _examples(
-    pairs: list[Pair], vocabulary: Vocabulary, longest: int | None = None
-) -> list[tuple[list[int], list[int]]]:
-    sources = vocabulary.encode_all([pair.source for pair in pairs])
-    targets = vocabulary.encode_all([pair.target for pair in pairs])
-    both = list(zip(sources, targets, strict=True))
-    return [p for p in both if longest is None or max(map(len, p)) <= longest]
-
-
 def _loss(model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Tensor:
     """Cross-entropy a token, of every word given those before it."""
     logits = model((batch.source, batch.source_lengths), batch.target[:, :-1])
@@ -276,11 +234,9 @@ def _saved(
         "recipe": "translate",
         "about": "translates, and shows which words it looks at",
         "settings": configs.plain(config),
-        "command": command(),
+        "data": str(config.data),
         "seed": config.training.seed,
-        "hardware": hardware(),
-        "versions": versions(),
-        "seconds": round(seconds, 1),
+        **circumstances(seconds),
         "numbers": {},
     }
     loaded = zoo.Loaded(model.eval(), vocabulary, model.config, card)
@@ -341,19 +297,3 @@ def _axis(name: str, ids: list[int], vocabulary: Vocabulary) -> Tokens:
         for word in range(words[-1] + 1)
     ]
     return Tokens(name, tuple(labels), words=tuple(words), names=tuple(names))
-
-
-def _bleu(texts: list[str], references: list[str]) -> dict[str, Any]:
-    """BLEU and chrF as sacreBLEU counts them: cased, its own tokenization."""
-    try:
-        from sacrebleu.metrics import BLEU, CHRF
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "translate: BLEU needs sacrebleu: pip install 'regard[data]'"
-        ) from None
-    if not texts:
-        return {}
-    bleu = BLEU()
-    score = bleu.corpus_score(texts, [references]).score
-    chrf = CHRF().corpus_score(texts, [references]).score
-    return {"bleu": score, "chrf": chrf, "signature": str(bleu.get_signature())}

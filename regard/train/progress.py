@@ -35,6 +35,9 @@ class News:
 class Report(Protocol):
     """What `fit` calls while it trains; only the first process of many reports."""
 
+    def note(self, text: str) -> None:
+        """Something worth knowing before it begins: what the data is, what was left out."""
+
     def begin(self, step: int, steps: int) -> None:
         """Training goes on from `step`."""
 
@@ -53,6 +56,9 @@ class Report(Protocol):
 
 class Silent:
     """Tells nothing."""
+
+    def note(self, text: str) -> None:
+        pass
 
     def begin(self, step: int, steps: int) -> None:
         pass
@@ -115,6 +121,9 @@ class Live(Silent):
     _bar: Any = field(default=None, init=False)
     _task: Any = field(default=None, init=False)
     _drawn: float = field(default=0.0, init=False)
+
+    def note(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False)
 
     def begin(self, step: int, steps: int) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn

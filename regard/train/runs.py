@@ -45,6 +45,16 @@ def agreed(path: Path, told: dict[str, Any], *, what: str) -> None:
         raise ValueError(f"run: {what} is not what it was when {path.parent} began")
 
 
+def circumstances(seconds: float) -> dict[str, Any]:
+    """What a number may depend on beside the settings: for the card of a model."""
+    return {
+        "command": command(),
+        "hardware": hardware(),
+        "versions": versions(),
+        "seconds": round(seconds, 1),
+    }
+
+
 def command() -> str:
     """What was typed, without the folder that the program lies in."""
     return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])

@@ -137,10 +137,6 @@ class Training:
         _share("Training", "average", self.average)
         if self.patience and not self.judge_every:
             raise ValueError("Training: patience counts judgements, but judge_every is 0")
-        if self.schedule.warmup > self.steps:
-            raise ValueError(
-                f"Training: a warmup of {self.schedule.warmup} steps, but there are {self.steps}"
-            )
         if self.precision == "16-mixed" and self.device == "cpu":
             raise ValueError("Training: 16-mixed needs a card; on a cpu take bf16-mixed")
 

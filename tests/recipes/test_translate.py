@@ -9,9 +9,9 @@ import torch
 
 from regard import load
 from regard.config import override
-from regard.data.pairs import Pair
 from regard.recipes import translate
 from regard.recipes.translate import Config, Evaluation
+from regard.train.progress import Silent
 
 pytest.importorskip("sacrebleu")
 
@@ -121,12 +121,23 @@ def test_a_run_goes_on_to_the_same_weights(config, result, tmp_path):
         assert torch.equal(weight, load(result.folder).model.state_dict()[name]), name
 
 
-def test_changed_data_is_refused(config, result, tmp_path, monkeypatch):
-    monkeypatch.setattr(translate, "_parts", _fewer)
-    with pytest.raises(ValueError, match="run: the data is not what it was"):
-        translate.run(config, resume=result.folder)
+def test_changed_data_is_refused(config, result, pairs, tmp_path):
+    other = tmp_path / "pairs.tsv"
+    other.write_text(pairs.read_text().replace("eht", "het", 1))
+    changed = replace(config, data=replace(config.data, pairs=other))
+    with pytest.raises(ValueError, match="run: the data is not what it was when"):
+        translate.run(changed, resume=result.folder)
 
 
-def _fewer(data):
-    pairs = [Pair(f"a {i}", f"b {i}") for i in range(99)]
-    return translate.split(pairs, development=1, test=1, seed=data.seed)
+def test_what_was_left_out_is_told(config, pairs, tmp_path):
+    told = []
+
+    class Told(Silent):
+        def note(self, text):
+            told.append(text)
+
+    flawed = tmp_path / "flawed.tsv"
+    flawed.write_text(pairs.read_text() + "no tab here\n")
+    few = ["training.steps=1", f"data.pairs={flawed}"]
+    translate.run(override(config, few), out=tmp_path / "run", report=Told())
+    assert told[0] == "flawed.tsv: 540 pairs; skipped no tab (1, first on line 541)"

@@ -1,0 +1,32 @@
+"""A run as a member of the zoo: `python -m benchmarks.publish RUN NAME "what it is"`.
+
+Weights are stored in float16, and what is stored is what is measured: the numbers of the card are
+those of the model that comes out of the file again.
+"""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from regard import load, zoo
+from regard.cli import RECIPES
+
+ZOO = Path(zoo.__file__).parent
+
+
+def published(run: Path, name: str, about: str) -> Path:
+    """The folder of the new member."""
+    found, folder = load(run), ZOO / name
+    card = {**found.card, "name": name, "about": about}
+    recipe = import_module(RECIPES[card["recipe"]][0])
+    for _ in range(2):  # written, read and measured, and written again with its numbers
+        zoo.save(folder, found.model, found.config, card, tokenizer=found.tokenizer, half=True)
+        found = load(folder)
+        card["numbers"] = recipe.evaluate(found, recipe.Evaluation())
+    return folder
+
+
+if __name__ == "__main__":
+    folder = published(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    for path in sorted(folder.iterdir()):
+        print(f"{path.stat().st_size:>10,}  {path.relative_to(ZOO)}")

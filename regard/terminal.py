@@ -1,0 +1,59 @@
+"""What the command line says: text for people, one JSON object for programs; nothing raw."""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+# How many seconds anything may take without saying so.
+PATIENCE = 2.0
+
+
+@contextmanager
+def patience(doing: str) -> Iterator[None]:
+    """Say now and then that it goes on; what others print meanwhile is kept out of our answer."""
+    done, start = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not done.wait(PATIENCE):
+            note(f"{doing} … {time.monotonic() - start:.0f} s")
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        done.set()
+
+
+def answer(**fields: Any) -> None:
+    """One JSON object; what is not finite, for which JSON has no word, is null."""
+    text = json.dumps(fields, default=str)
+    print(json.dumps(json.loads(text, parse_constant=lambda _: None)), flush=True)
+
+
+def table(rows: Iterable[Iterable[Any]]) -> None:
+    """Rows with their columns in line."""
+    cells = [[f"{c:.4g}" if isinstance(c, float) else visible(str(c)) for c in r] for r in rows]
+    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    say("\n".join("  " + "  ".join(map(str.ljust, row, wide)).rstrip() for row in cells))
+
+
+def visible(text: str) -> str:
+    """Text on one line; what could move a cursor or turn a line round is escaped."""
+    stay = "\u00a0\u202f\u3000\u200c\u200d"  # blanks of French and Chinese, joiners of Persian
+    escaped = {c: ascii(c)[1:-1] for c in set(text) - set(stay) if not c.isprintable()}
+    return "".join(escaped.get(c, c) for c in text)
+
+
+def say(text: str) -> None:
+    """Text on standard output, line by line as it is."""
+    print("\n".join(map(visible, text.split("\n"))), flush=True)
+
+
+def note(text: str) -> None:
+    """One line on standard error, whatever the text."""
+    print(visible(" ".join(text.split())), file=sys.stderr, flush=True)
