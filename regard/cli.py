@@ -38,7 +38,7 @@ Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this fo
 Step = Annotated[int | None, typer.Option(min=0, help="Resume from this checkpoint.")]
 Picture = Annotated[Path | None, typer.Option("--out", "-o", help=f"A file {' '.join(PICTURES)}")]
 Words = Annotated[bool, typer.Option("--words/--tokens", help="Words, or what a model reads.")]
-Beam = Annotated[int, typer.Option(min=1, max=100, help="Candidates that the search keeps.")]
+Beam = Annotated[int, typer.Option(min=1, max=100, help="How many beams; 1 is greedy.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -164,14 +164,14 @@ def evaluate(model: Model, settings: Settings = None, as_json: Json = False) -> 
 def predict(
     model: Model,
     text: Annotated[str, typer.Argument(help="A sentence; `-` reads standard input.")] = "-",
-    beam: Beam = 1,
+    beam: Beam = 5,
     as_json: Json = False,
 ) -> None:
     """Let a model answer a sentence, or each line of its input.
 
     \b
     regard predict translate-en-fr-small "She is eating a green apple."
-    regard predict translate-en-fr-small --beam 5 --json < sentences.txt
+    regard predict translate-en-fr-small --beam 1 --json < sentences.txt
     """
     with patience("loading"):
         loaded, module = _loaded(model)
@@ -196,7 +196,7 @@ def look(
     out: Picture = None,
     kind: Annotated[Literal["matrix", "ribbons", "wall"], typer.Option()] = "matrix",
     words: Words = True,
-    beam: Beam = 1,
+    beam: Beam = 5,
     as_json: Json = False,
 ) -> None:
     """Draw what a model looks at; without -o, as text.
