@@ -4,6 +4,7 @@ Weights are stored in float16, and what is stored is what is measured: the numbe
 those of the model that comes out of the file again.
 """
 
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +19,8 @@ def published(run: Path, name: str, about: str) -> Path:
     """The folder of the new member."""
     found, folder = load(run), ZOO / name
     card = {**found.card, "name": name, "about": about}
+    if " /" in json.dumps(card) or '"/' in json.dumps(card):
+        raise SystemExit("publish: the card names a place of this machine; train with other words")
     recipe = import_module(RECIPES[card["recipe"]][0])
     for _ in range(2):  # written, read and measured, and written again with its numbers
         zoo.save(folder, found.model, found.config, card, tokenizer=found.tokenizer, half=True)

@@ -1,6 +1,7 @@
 """The command line; a command imports what it needs, so --help is quick."""
 
 import difflib
+import io
 import os
 import sys
 import traceback
@@ -37,6 +38,9 @@ Folder = Annotated[Path | None, typer.Option(help="The run's folder; else one in
 Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
 Step = Annotated[int | None, typer.Option(min=0, help="Resume from this checkpoint.")]
 Picture = Annotated[Path | None, typer.Option("--out", "-o", help=f"A file {' '.join(PICTURES)}")]
+Kind = Annotated[
+    Literal["matrix", "ribbons", "wall"], typer.Option(help="The wall shows all heads.")
+]
 Words = Annotated[bool, typer.Option("--words/--tokens", help="Words, or what a model reads.")]
 Beam = Annotated[int, typer.Option(min=1, max=100, help="How many beams; 1 is greedy.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -45,6 +49,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def main(arguments: list[str] | None = None) -> int:
     """Run one command, and give its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # where a terminal knows only ASCII
     words = [word for word in given if word != "--debug"]
     command, code = typer.main.get_command(app), 0
     named = set(command.commands) & set(words[:1])  # type: ignore[attr-defined]
@@ -59,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
             traceback.print_exc()
         if line:
             note(f"{' '.join(['regard', *named])}: {line}")
-        if isinstance(error, OSError) and not error.filename:
+        if isinstance(error, BrokenPipeError):
             # what could not be written must not be tried again when the interpreter ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
@@ -76,7 +83,7 @@ def _judged(error: BaseException) -> tuple[int, str]:
         return 2, error.format_message().removeprefix("load: ")
     if isinstance(error, OSError) and error.strerror:
         return 1, f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
-    if isinstance(error, ValueError | ModuleNotFoundError) and line:
+    if isinstance(error, ValueError | ModuleNotFoundError | OSError) and line:
         return 1, line
     return 1, f"{type(error).__name__}: {line}; run again with --debug to see where"
 
@@ -149,6 +156,7 @@ def evaluate(model: Model, settings: Settings = None, as_json: Json = False) -> 
     \b
     regard evaluate translate-en-fr-small
     regard evaluate runs/wide beam=5 --json
+    regard train translate --help     shows these fields too
     """
     from regard.config import override
 
@@ -194,7 +202,7 @@ def look(
     model: Model,
     text: Text,
     out: Picture = None,
-    kind: Annotated[Literal["matrix", "ribbons", "wall"], typer.Option()] = "matrix",
+    kind: Kind = "matrix",
     words: Words = True,
     beam: Beam = 5,
     as_json: Json = False,
@@ -208,7 +216,7 @@ def look(
     """
     endings = PICTURES if kind == "matrix" else PICTURES[:-1]
     if out is not None and out.suffix.lower() not in endings:
-        raise UsageError(f"expected -o {kind} with an ending of {', '.join(endings)}, got {out}")
+        raise UsageError(f"expected -o for {kind} to end in {', '.join(endings)}, got {out}")
     with patience("looking"):
         from regard import view
 
@@ -295,9 +303,8 @@ def _finished(module: ModuleType, result: Any) -> None:
     table([("stopped", result.stopped), ("time", clock(result.seconds)), *result.metrics.items()])
     for source, prediction, reference in result.examples[:5]:
         say(f"\n  {visible(source)}\n→ {visible(prediction)}\n  ({visible(reference)})")
-    # a model without attention has nothing to show here
     for source, *_ in result.examples[:1]:
-        with suppress(ValueError):
+        with suppress(view.UnseenError):  # a model without attention has nothing to show here
             trace = view.by_words(module.trace(zoo.load(result.folder), source))
             say("\n" + view.alignment(trace))
             say(f"as a picture: {_pictured(trace, result.folder)}")
@@ -346,7 +353,10 @@ def _show_fields(recipes: list[str]) -> None:
         for command, config in (("train", module.Config), ("evaluate", module.Evaluation)):
             say(f"\nFields for `regard {command}`, and their defaults:")
             typed = {"None": "none", "True": "true", "False": "false"}
-            rows = ((f.name, str(f.default), f.words) for f in fields(config))
+            rows = (
+                (f.name, str(f.default), "; ".join(filter(None, (f.words, f.about))))
+                for f in fields(config)
+            )
             table((name, typed.get(default, default), words) for name, default, words in rows)
 
 

@@ -7,6 +7,7 @@ of these, another dataclass, or one of these or None.
 import contextlib
 import dataclasses
 import difflib
+import inspect
 import math
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -27,11 +28,17 @@ _WORDS = {
 
 
 class Field(NamedTuple):
-    """One line of a help text; `default` is `dataclasses.MISSING` where a value must be given."""
+    """One line of a help text; `default` is `dataclasses.MISSING` where a value must be given.
+
+    Args:
+        words: what it may hold.
+        about: the comment that stands above the field, if there is one.
+    """
 
     name: str
     words: str
     default: Any
+    about: str
 
 
 def override(config: C, settings: Iterable[str]) -> C:
@@ -197,17 +204,33 @@ def _fitted(value: Any, hint: Any) -> Any:
 
 def _listed(cls: type, config: Any, at: str) -> Iterator[Field]:
     """The fields of `cls`, with their values in `config` as defaults where there is one."""
-    hints = _hints(cls)
+    hints, comments = _hints(cls), _comments(cls)
     for field in dataclasses.fields(cls):
         if not field.init:
             continue
         value = _default(field) if config is None else getattr(config, field.name)
         inner = _config_of(hints[field.name])
         if inner is None or value is None:
-            yield Field(at + field.name, _words(hints[field.name]), value)
+            about = comments.get(field.name, "")
+            yield Field(at + field.name, _words(hints[field.name]), value, about)
         else:
             held = None if value is dataclasses.MISSING else value
             yield from _listed(inner, held, f"{at}{field.name}.")
+
+
+def _comments(cls: type) -> dict[str, str]:
+    """What stands in comments right above the fields, where the source is at hand."""
+    found, above = dict[str, str](), list[str]()
+    with contextlib.suppress(OSError, TypeError):
+        for line in map(str.strip, inspect.getsource(cls).splitlines()):
+            if line.startswith("#"):
+                above.append(line.lstrip("# "))
+                continue
+            name = line.partition(":")[0]
+            if above and name.isidentifier():
+                found[name] = " ".join(above)
+            above.clear()
+    return found
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:

@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from regard import cli, door, terminal
-from regard.view import Map, Tokens, Trace
+from regard.view import Map, Tokens, Trace, UnseenError
+from regard.view.pictures import ENDINGS
 from regard.zoo import kinds, members
 from tests.zoo import tiny
 
@@ -142,7 +143,7 @@ def test_training_is_told_its_config_and_shows_what_came_out(regard, model, reci
 
 
 def test_a_model_that_looks_at_nothing_has_no_alignment_to_show(regard, model, recipe):
-    recipe.trace = fails(ValueError("a model with attention none looks at nothing"))
+    recipe.trace = fails(UnseenError("a model with attention none looks at nothing"))
     code, out, err = regard("train", "translate")
     assert (code, err) == (0, "")
     assert "target (down)" not in out
@@ -270,10 +271,10 @@ def test_the_version_is_the_packages(regard):
         ("predict MODEL a --beam 0", "regard predict: Invalid value for '--beam'"),
         ("predict MODEL a --bean 1", "regard predict: No such option: --bean"),
         ("evaluate MODEL depth=1", "regard evaluate: Evaluation has no field 'depth'; it has beam"),
-        ("look MODEL a -o a.gif", "regard look: expected -o matrix with an ending of .png, .svg, "),
+        ("look MODEL a -o a.gif", "regard look: expected -o for matrix to end in .png, .svg, "),
         (
             "look MODEL a -o a.html --kind wall",
-            "regard look: expected -o wall with an ending of .p",
+            "regard look: expected -o for wall to end in .p",
         ),
         ("look MODEL a --kind cube", "regard look: Invalid value for '--kind'"),
     ],
@@ -386,3 +387,7 @@ def test_help_answers_in_half_a_second_and_without_torch(words):
         assert loaded == "False"
         taken.append(float(seconds))
     assert min(taken) <= 0.5
+
+
+def test_the_endings_are_those_that_can_be_drawn():
+    assert cli.PICTURES == ENDINGS

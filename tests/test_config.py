@@ -78,6 +78,22 @@ def test_a_value_is_read_as_its_field_says(setting, name, value):
     assert found == value and type(found) is type(value)
 
 
+@dataclass(frozen=True)
+class Inner:
+    # of it
+    width: int = 3
+
+
+@dataclass(frozen=True)
+class Commented:
+    # how long it takes,
+    # all told
+    steps: int = 1
+
+    rate: float = 0.1
+    inner: Inner = field(default_factory=Inner)
+
+
 def test_a_home_folder_is_found_though_no_shell_looks_behind_an_equals_sign():
     assert override(DEFAULT, ["data=~/pairs.tsv"]).data == Path.home() / "pairs.tsv"
 
@@ -239,7 +255,7 @@ def test_a_config_checks_what_was_restored():
 
 
 def test_fields_are_listed_with_the_defaults_that_hold_inside():
-    found = {name: (words, default) for name, words, default in fields(Config)}
+    found = {name: (words, default) for name, words, default, _ in fields(Config)}
     assert found["name"] == ("text", MISSING)
     assert found["model.width"] == ("a whole number", 24)
     assert found["model.kind"] == ("one of gru, lstm", "gru")
@@ -275,3 +291,8 @@ def test_settings_need_no_torch():
     code = "import sys, regard.config; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_comment_above_a_field_is_its_help():
+    about = {field.name: field.about for field in fields(Commented)}
+    assert about == {"steps": "how long it takes, all told", "rate": "", "inner.width": "of it"}

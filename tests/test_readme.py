@@ -1,5 +1,6 @@
 """Every Python block of the README and the docs runs, in order, one namespace a file."""
 
+import json
 import re
 from pathlib import Path
 
@@ -39,3 +40,17 @@ def test_blocks_share_names_and_a_failure_points_at_its_line(tmp_path):
         run(page)
     last = failure.traceback[-1]
     assert (Path(last.path), last.lineno + 1) == (page, 8)
+
+
+def test_the_results_of_the_readme_are_those_that_were_measured():
+    found = json.loads((ROOT / "docs" / "results" / "translate.json").read_text())["lines"]
+    rows = [
+        line.split("|") for line in (ROOT / "README.md").read_text().splitlines() if "| `…" in line
+    ]
+    told = {cells[1].split("`")[1].removeprefix("… "): cells[2].strip() for cells in rows}
+    measured = {
+        x["command"].removeprefix("regard train translate "): x["bleu"] for x in found.values()
+    }
+    assert len(told) == 3
+    assert all(bleu == f"{measured[command]:.1f}" for command, bleu in told.items())
+    assert f"**{measured['regard train translate']:.1f}**" in (ROOT / "README.md").read_text()

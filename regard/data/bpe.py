@@ -15,6 +15,8 @@ from regard import files
 from regard.data.batches import BEGIN, END, PAD
 
 SPECIALS = {"<pad>": PAD, "<begin>": BEGIN, "<end>": END}
+# Every byte has an id, so that any text can be written.
+FEWEST = len(SPECIALS) + 256
 # A hundred thousand pieces take 5 MiB; a file is measured before it is parsed.
 MOST_BYTES = 16 * 2**20
 
@@ -89,7 +91,9 @@ class Vocabulary:
             first, pieces = (words[-1] + 1 if words else 0), [self._bytes[i] for i in run]
             inside = range(len(pieces)) if special else _words(pieces)
             words += [first + word for word in inside]
-        return words
+        # what broken pieces spell may have words in which none of them begins: leave no gaps
+        numbers = {word: number for number, word in enumerate(sorted(set(words)))}
+        return [numbers[word] for word in words]
 
     def save(self, path: Path | str) -> None:
         """Write a file that `loaded`, and the `tokenizers` library, can read."""
@@ -111,9 +115,8 @@ def learned(texts: Iterable[str], size: int, *, least: int = 2) -> Vocabulary:
     """
     if isinstance(texts, str):
         raise ValueError("learned: expected many texts, got one")
-    fewest = len(SPECIALS) + len(_BYTE)
-    if size < fewest:
-        raise ValueError(f"learned: expected a size of at least {fewest} (every byte), got {size}")
+    if size < FEWEST:
+        raise ValueError(f"learned: expected a size of at least {FEWEST} (every byte), got {size}")
     tokenizer = _empty(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=size,

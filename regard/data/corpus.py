@@ -31,10 +31,10 @@ class Corpus:
     def __post_init__(self) -> None:
         if self.target is not None and self.pairs is None:
             raise ValueError("Corpus: expected pairs beside target: the source side of the two")
-        if min(self.development, self.test) < 1:
+        if min(self.development, self.test, self.longest) < 1:
             raise ValueError(
-                f"Corpus: expected development and test of at least 1, "
-                f"got {self.development} and {self.test}"
+                f"Corpus: expected development, test and longest of at least 1, "
+                f"got {self.development}, {self.test} and {self.longest}"
             )
 
     def read(self) -> Read:
@@ -77,4 +77,9 @@ def examples(
     sources = vocabulary.encode_all([pair.source for pair in pairs])
     targets = vocabulary.encode_all([pair.target for pair in pairs])
     both = list(zip(sources, targets, strict=True))
-    return [pair for pair in both if longest is None or max(map(len, pair)) <= longest]
+    kept: list[Example] = [
+        pair for pair in both if longest is None or max(map(len, pair)) <= longest
+    ]
+    if not kept:
+        raise ValueError(f"examples: expected pairs of at most {longest} tokens a side, got none")
+    return kept

@@ -1,7 +1,6 @@
 """Pairs parted into training, development and test, with no sentence on two sides."""
 
 import hashlib
-import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
@@ -27,7 +26,7 @@ def split(pairs: Iterable[Pair], *, development: int, test: int, seed: int) -> S
     together. The parts are the same whatever order the pairs come in.
 
     Args:
-        development: how many pairs to hold out.
+        development: how many pairs to hold out; a few less where groups do not fit exactly.
         test: the same, for the test.
     """
     if development < 0 or test < 0:
@@ -38,7 +37,8 @@ def split(pairs: Iterable[Pair], *, development: int, test: int, seed: int) -> S
     order = sorted(groups, key=lambda group: (_drawn(group[0].source, seed), group))
     judged, order = _filled(order, test)
     chosen, order = _filled(order, development)
-    if len(judged) < test or len(chosen) < development or not order:
+    short = (test and not judged) or (development and not chosen) or not order
+    if short or sum(map(len, groups)) <= development + test:
         raise ValueError(
             f"split: expected enough pairs to hold out {development} + {test} and train on the "
             f"rest, got {sum(map(len, groups))} in {len(groups)} groups without a common sentence"
@@ -80,7 +80,9 @@ def _filled(groups: list[list[Pair]], size: int) -> tuple[list[Pair], list[list[
 def folded(sentence: str) -> str:
     """The letters and digits of `sentence` alone, without case: `It's  HERE!` is `itshere`."""
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", sentence).casefold())
-    return re.sub(r"[\W_]+", "", plain)
+    # marks are letters too: without them, Hindi loses its vowels
+    kept = "".join(c for c in plain if c.isalnum() or unicodedata.category(c)[0] == "M")
+    return unicodedata.normalize("NFKC", kept)
 
 
 def _drawn(sentence: str, seed: int) -> bytes:

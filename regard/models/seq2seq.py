@@ -23,22 +23,23 @@ Attention = Literal["none", "context", "additive"]
 
 @dataclass(frozen=True)
 class Seq2SeqConfig:
-    """Sizes and parts; the defaults are Bahdanau's.
+    """Sizes and parts; the defaults are Bahdanau's."""
 
-    `width` is that of the decoder's state and of each direction of the encoder; `alignment` that of
-    the layer inside the score. `tied` lets source, target and output share one embedding, for
-    languages that share one vocabulary.
-    """
-
+    # words, or pieces of words
     vocabulary: int = 30_000
     embedding: int = 620
+    # of the decoder's state, and of each direction of the encoder
     width: int = 1000
     layers: int = 1
     cell: Literal["gru", "lstm"] = "gru"
+    # none hands the state over, context gives the decoder one at every step
     attention: Attention = "additive"
+    # width of the layer inside the score
     alignment: int = 1000
+    # width of the layer before the output, the better half of twice as many
     readout: int = 500
     dropout: float = 0.0
+    # one table for source, target and output, for languages that share a vocabulary
     tied: bool = False
 
     def __post_init__(self) -> None:

@@ -6,12 +6,13 @@
       latest           the name of the newest
 
 A folder is written under another name, synced, and then renamed; only then does `latest` point to
-it, and only then are old ones deleted. The manifest has the size and the sha256 of every file.
+it, and only then are old ones deleted. A step that has a whole checkpoint keeps it, so that what
+`latest` points to is never out of its place. The manifest has the size and the sha256 of every
+file.
 """
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from contextlib import suppress
@@ -19,10 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard import files
 from regard.train import trees
 
 SCHEMA = 1
-_WRITING, _GONE = ".writing-", ".gone-"
+_WRITING, _GONE, _POINTING = ".writing-", ".gone-", ".latest."
 
 
 class DamagedError(ValueError):
@@ -77,18 +79,21 @@ def latest(folder: Path) -> int | None:
 
 
 def save(folder: Path, checkpoint: Checkpoint, *, keep: int = 2) -> Path:
-    """Write a checkpoint and point `latest` to it; `keep` of the newest stay, and the best."""
+    """Write a checkpoint and point `latest` to it; `keep` of the newest stay, and the best.
+
+    A step that has a whole checkpoint keeps that one; `back` forgets those of another future.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     title = name(checkpoint.step)
     writing, path = folder / (_WRITING + title), folder / title
     try:
-        _discard(writing)
-        _written(writing, checkpoint)
-        # there if the run was taken back to an earlier step, or killed before `latest` pointed here
-        if path.exists():
-            _retire(folder, title)
-        writing.rename(path)
-        _sync(folder)
+        if not _is_whole(path):
+            _discard(writing)
+            _written(writing, checkpoint)
+            if path.exists():
+                _retire(folder, title)  # damaged: nothing is lost with it
+            writing.rename(path)
+            files.sync(folder)
         _point(folder, title)
     except BaseException as error:
         _discard(writing)
@@ -115,55 +120,59 @@ def load(
         there = ", ".join(map(str, steps(folder))) or "none"
         raise ValueError(f"{folder}: expected a checkpoint of step {step}, got those of {there}")
     try:
-        manifest, files = _read(folder / name(step), only)
+        manifest, read = _read(folder / name(step), only)
     except DamagedError as error:
         raise _offering(error, folder, step) from None
-    state = json.loads(files["state.json"])
+    state = json.loads(read["state.json"])
     found = {
-        group: trees.unpacked(_tensors(files[f"{group}.safetensors"]), node)
+        group: trees.unpacked(_tensors(read[f"{group}.safetensors"]), node)
         for group, node in state["trees"].items()
-        if f"{group}.safetensors" in files
+        if f"{group}.safetensors" in read
     }
     return Checkpoint(step, found, state["state"], manifest["best"])
+
+
+def back(folder: Path, step: int) -> None:
+    """Make `step` the latest, and only then delete those after it, the newest first."""
+    _point(folder, name(step))
+    for later in reversed(steps(folder)):
+        if later > step:
+            _retire(folder, name(later))
+    files.sync(folder)
 
 
 def whole(folder: Path, *, before: int | None = None) -> int | None:
     """The newest step whose files are all as they were written; `before` looks at earlier ones."""
     for step in reversed(steps(folder)):
-        if before is None or step < before:
-            with suppress(DamagedError):
-                _read(folder / name(step))
-                return step
+        if (before is None or step < before) and _is_whole(folder / name(step)):
+            return step
     return None
 
 
 def tidy(folder: Path) -> None:
     """Delete what killed processes left half-written or half-deleted."""
-    for left in (*folder.glob(f"{_WRITING}*"), *folder.glob(f"{_GONE}*")):
-        _discard(left)
+    for start in (_WRITING, _GONE, _POINTING):
+        for left in folder.glob(f"{start}*"):
+            _discard(left)
 
 
 def _written(folder: Path, checkpoint: Checkpoint) -> None:
     from safetensors.torch import save as as_bytes
 
     folder.mkdir()
-    nodes, files = {}, {}
+    nodes, facts = {}, {}
     for group, tree in checkpoint.trees.items():
         tensors, nodes[group] = trees.packed(tree)
-        files[f"{group}.safetensors"] = _write(folder / f"{group}.safetensors", as_bytes(tensors))
+        facts[f"{group}.safetensors"] = _put(folder / f"{group}.safetensors", as_bytes(tensors))
     state = {"trees": nodes, "state": checkpoint.state}
-    files["state.json"] = _write(folder / "state.json", json.dumps(state).encode())
-    about = {"step": checkpoint.step, "best": checkpoint.best, "files": files}
+    facts["state.json"] = _put(folder / "state.json", json.dumps(state).encode())
+    about = {"step": checkpoint.step, "best": checkpoint.best, "files": facts}
     manifest = {"schema": SCHEMA, **about, "sha256": _sum(about)}
-    _write(folder / "manifest.json", json.dumps(manifest, indent=1).encode())
-    _sync(folder)
+    files.write(folder / "manifest.json", json.dumps(manifest, indent=1))
 
 
-def _write(path: Path, data: bytes) -> dict[str, Any]:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _put(path: Path, data: bytes) -> dict[str, Any]:
+    files.write(path, data)
     return _facts(data)
 
 
@@ -175,18 +184,15 @@ def _sum(about: Any) -> str:
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
 def _point(folder: Path, title: str) -> None:
-    _write(folder / f"{_WRITING}latest", f"{title}\n".encode())
-    (folder / f"{_WRITING}latest").replace(folder / "latest")
-    _sync(folder)
+    files.write(folder / "latest", f"{title}\n")
+
+
+def _is_whole(path: Path) -> bool:
+    with suppress(DamagedError):
+        _read(path)
+        return True
+    return False
 
 
 def _read(
@@ -194,7 +200,7 @@ def _read(
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The manifest, and the files that are asked for, all of them as they were written."""
     manifest = _manifest(path)
-    files = {}
+    read = {}
     for title, facts in manifest["files"].items():
         if only is not None and title.removesuffix(".safetensors") not in ("state.json", *only):
             continue
@@ -206,8 +212,8 @@ def _read(
             raise DamagedError(f"{path / title} is damaged ({len(data)} of {facts['bytes']} bytes)")
         if _facts(data) != facts:
             raise DamagedError(f"{path / title} is damaged (its sha256 is another)")
-        files[title] = data
-    return manifest, files
+        read[title] = data
+    return manifest, read
 
 
 def _manifest(path: Path) -> dict[str, Any]:

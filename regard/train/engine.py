@@ -82,13 +82,14 @@ class Engine:
     def update(self) -> int:
         """Take one step; the tokens it learned from."""
         fabric, training, step = self.fabric, self.training, self.step + 1
-        share = schedules.share(training.schedule, step, training.steps)
-        optimizers.set_rate(self.optimizer, self._rate * share)
+        rate = self._rate * schedules.share(training.schedule, step, training.steps)
+        optimizers.set_rate(self.optimizer, rate)
         batches, tokens = self._drawn()
         # the gradients of the step before, and of what the caller did before that
         self.optimizer.zero_grad()
         losses, shares = [], [batch.tokens / max(1, tokens) for batch in batches]
         for i, (batch, share) in enumerate(zip(batches, shares, strict=True), 1):
+            # gradients are exchanged once a step, after its last batch
             with fabric.no_backward_sync(self._loss, enabled=i < len(batches)):
                 loss = self._loss(_Held(fabric.to_device(batch)))
                 # processes are averaged, and should be summed

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from regard import files
+
 
 class Journal:
     """Lines appended to a file, each written at once and whole."""
@@ -63,12 +65,9 @@ def cut(path: Path, step: int) -> None:
     """Take the journal back to `step`, in one move: what came later will be written again."""
     if not path.exists():
         return
-    beside = path.with_name(f".{path.name}")
-    with beside.open("wb") as file:
-        file.writelines(line for line, read in _lines(path) if read["step"] <= step)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    for left in path.parent.glob(f".{path.name}.*.part"):
+        left.unlink(missing_ok=True)  # of a process that was killed here
+    files.write(path, b"".join(line for line, read in _lines(path) if read["step"] <= step))
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:

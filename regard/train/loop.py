@@ -61,7 +61,8 @@ def fit(
 
     Args:
         resume: True goes on from the latest checkpoint, or from the start if there is none yet;
-            the name of a checkpoint, such as "step-00000500", goes back to that one.
+            the name of a checkpoint, such as "step-00000500", goes back to that one, and what came
+            after it is deleted.
 
     Raises:
         DamagedError: the checkpoint is not what was written; the message names one that is.
@@ -76,6 +77,11 @@ def fit(
         fabric = devices.launched(training)
         run = fabric.broadcast(run)
         step = _resumed(run / "checkpoints", resume)
+        if step is not None and step > training.steps:
+            raise ValueError(
+                f"fit: the run is at step {step} already, expected training.steps of at least "
+                f"that, got {training.steps}"
+            )
         fabric.barrier()  # all have looked before the first one writes
         model.train()
         engine = Engine(model, loss, batches, training, fabric=fabric, folder=run / "checkpoints")
@@ -103,8 +109,8 @@ def _resumed(folder: Path, resume: bool | str) -> int | None:
         return checkpoints.latest(folder)
     if there:
         raise ValueError(
-            f"fit: {folder} has a training of {there[-1]} steps; pass resume=True to go on "
-            "with it, or another folder to begin again"
+            f"fit: {folder} has a training of {there[-1]} steps; resume it (resume=True, or "
+            "--resume on the command line), or take another folder"
         )
     return None
 
@@ -231,12 +237,14 @@ class _Teller:
 
 @contextmanager
 def _notes(run: Path, step: int | None) -> Iterator[Journal]:
-    """The journal, taken back to where the training goes on."""
+    """The journal, taken back with the checkpoints to where the training goes on."""
     checkpoints.tidy(run / "checkpoints")
     path = run / "journal.jsonl"
     if step is None:
         path.unlink(missing_ok=True)
     else:
+        # in this order, killed at any moment, no checkpoint is there without its lines
+        checkpoints.back(run / "checkpoints", step)
         journal.cut(path, step)
     with Journal(path, tensorboard=run / "tensorboard", after=step or 0) as notes:
         yield notes

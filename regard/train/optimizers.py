@@ -62,7 +62,8 @@ def _names(optimizer: torch.optim.Optimizer, model: nn.Module) -> list[str]:
 def _groups(parameters: list[nn.Parameter], decay: float) -> list[dict[str, Any]]:
     """Matrices, which decay, and vectors (biases and norms), which do not."""
     if not decay:
-        return [{"params": parameters}]
+        # said also where it is zero: the default of AdamW is not
+        return [{"params": parameters, "weight_decay": 0.0}]
     groups = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},

@@ -4,6 +4,7 @@ A report draws on the console or the stream that it is handed; this library neve
 """
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,6 +12,8 @@ from regard.check import Number
 
 # A bar that is drawn more often than this costs more than it tells.
 SECONDS_A_FRAME = 0.25
+# A pipe that nobody reads, a terminal that is gone, a closed file: no reason to end a training.
+UNWRITTEN = (OSError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,15 @@ class Text(Protocol):
 
 @dataclass(frozen=True)
 class Lines(Silent):
-    """A plain line for everything worth telling: for logs and pipes."""
+    """A plain line for everything worth telling: for logs and pipes.
+
+    What the stream does not take is not told; the training goes on.
+    """
 
     stream: Text
+
+    def note(self, text: str) -> None:
+        self._line(text)
 
     def begin(self, step: int, steps: int) -> None:
         self._line(f"from step {step:,} to {steps:,}" if step else f"{steps:,} steps")
@@ -109,18 +118,44 @@ class Lines(Silent):
         self._line(f"{stopped} at step {step:,}")
 
     def _line(self, text: str) -> None:
-        self.stream.write(text + "\n")
-        self.stream.flush()
+        with suppress(*UNWRITTEN):
+            self.stream.write(text + "\n")
+            self.stream.flush()
+
+
+class _Forgiving:
+    """A stream that drops what cannot be written."""
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(*UNWRITTEN):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(*UNWRITTEN):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 @dataclass
 class Live(Silent):
-    """A bar on a terminal, drawn in place by rich; judgements scroll by above it."""
+    """A bar on a terminal, drawn in place by rich; judgements scroll by above it.
+
+    What the console cannot write from now on is dropped; rich would end the process instead.
+    """
 
     console: Any
     _bar: Any = field(default=None, init=False)
     _task: Any = field(default=None, init=False)
     _drawn: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.console.file = _Forgiving(self.console.file)
 
     def note(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False)

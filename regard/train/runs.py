@@ -13,6 +13,7 @@ import torch
 
 from regard import config as configs
 from regard import files
+from regard.train import checkpoints
 
 SCHEMA = 1
 RUNS = Path("runs")
@@ -24,17 +25,35 @@ def opened(recipe: str, config: Any, *, name: str, out: Path | None, resume: Pat
     Args:
         name: tells runs of one recipe apart; it stands behind the time.
         out: the folder to take instead of `runs/<recipe>/<time>-<name>`.
+        resume: the folder of a run that goes on; only how it trains may have changed.
     """
-    told = _text({"schema": SCHEMA, "recipe": recipe, "settings": configs.plain(config)})
+    told: dict[str, Any] = {"schema": SCHEMA, "recipe": recipe, "settings": configs.plain(config)}
     if resume is not None:
-        files.write(resume / "config.json", told)  # it may go on with other settings
+        before = json.loads((resume / "config.json").read_text(encoding="utf-8"))
+        _refuse_changes(before["settings"], told["settings"], resume)
+        files.write(resume / "config.json", _text({**before, **told}))
         return resume
     folder = out or RUNS / recipe / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     if (folder / "config.json").exists():
         raise ValueError(f"run: {folder} has a run in it; take --resume {folder}, or another --out")
     folder.mkdir(parents=True, exist_ok=True)
-    files.write(folder / "config.json", told)
+    files.write(folder / "config.json", _text({**told, "command": _command()}))
     return folder
+
+
+def _refuse_changes(before: dict[str, Any], after: dict[str, Any], run: Path) -> None:
+    """Refuse other settings for a run that goes on, apart from those of the training."""
+    for name in sorted(before.keys() | after.keys()):
+        if name != "training" and before.get(name) != after.get(name):
+            raise ValueError(
+                f"run: only training.… may change when {run} goes on, got another {name}"
+            )
+    was, now = before["training"], after["training"]
+    if was["seed"] != now["seed"] or was["optimizer"]["kind"] != now["optimizer"]["kind"]:
+        raise ValueError(f"run: the seed and the kind of optimizer may not change in {run}")
+    done = checkpoints.latest(run / "checkpoints") or 0
+    if now["steps"] < done:
+        raise ValueError(f"run: {run} is at step {done} already, got training.steps={now['steps']}")
 
 
 def agreed(path: Path, told: dict[str, Any], *, what: str) -> None:
@@ -45,24 +64,20 @@ def agreed(path: Path, told: dict[str, Any], *, what: str) -> None:
         raise ValueError(f"run: {what} is not what it was when {path.parent} began")
 
 
-def circumstances(seconds: float) -> dict[str, Any]:
+def circumstances(run: Path, *, seconds: float, device: str) -> dict[str, Any]:
     """What a number may depend on beside the settings: for the card of a model."""
+    began = json.loads((run / "config.json").read_text(encoding="utf-8"))
     return {
-        "command": command(),
-        "hardware": hardware(),
+        "command": began["command"],
+        "hardware": hardware(device),
         "versions": versions(),
         "seconds": round(seconds, 1),
     }
 
 
-def command() -> str:
-    """What was typed, without the folder that the program lies in."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-
-
-def hardware() -> str:
-    """What this runs on, in words."""
-    if torch.cuda.is_available():
+def hardware(device: str = "cpu") -> str:
+    """What a model on `device` runs on, in words."""
+    if device == "cuda":
         return torch.cuda.get_device_name()
     return f"{_processor()}, {torch.get_num_threads()} threads"
 
@@ -71,6 +86,13 @@ def versions() -> dict[str, str]:
     """The versions that a number may depend on."""
     python = platform.python_version()
     return {"python": python, "torch": torch.__version__, "numpy": numpy.__version__}
+
+
+def _command() -> str:
+    """What was typed, without the folder that the program lies in."""
+    program = Path(sys.argv[0]).name
+    # `python -m regard` is the same program
+    return shlex.join(["regard" if program == "__main__.py" else program, *sys.argv[1:]])
 
 
 def _text(told: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from regard.view.pictures import save_picture
 from regard.view.plots import matrix, ribbons, wall
 from regard.view.standalone import page
 from regard.view.text import alignment
-from regard.view.trace import Header, Map, Series, Stats, Trace
+from regard.view.trace import Header, Map, Series, Stats, Trace, UnseenError
 from regard.view.words import by_words
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Steps",
     "Tokens",
     "Trace",
+    "UnseenError",
     "alignment",
     "by_words",
     "load",

@@ -28,6 +28,10 @@ class Stats(NamedTuple):
     sink: Tensor  # how much the first key gets: the mean over queries
 
 
+class UnseenError(ValueError):
+    """There is no attention to show."""
+
+
 @dataclass(frozen=True, eq=False)
 class Map:
     """Who looked where: the weights of `query` on `key`, for every layer and head.

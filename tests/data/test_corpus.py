@@ -49,6 +49,12 @@ def test_examples_leave_out_what_is_too_long():
     assert [len(source) for source, _ in corpus.examples(pairs, words, longest=3)] == [1]
 
 
+def test_nothing_short_enough_is_told():
+    words = bpe.learned(["ab"], 259)
+    with pytest.raises(ValueError, match="examples: expected pairs of at most 1 tokens a side"):
+        corpus.examples([Pair("ab", "abcd")], words, longest=1)
+
+
 def test_too_few_pairs_say_what_to_do():
     with pytest.raises(ValueError, match=r"10 groups .*; hold out fewer, by development"):
         Corpus().parted(PAIRS)
@@ -57,7 +63,7 @@ def test_too_few_pairs_say_what_to_do():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"test": 0}, "Corpus: expected development and test of at least 1, got 500 and 0"),
+        ({"test": 0}, "Corpus: expected development, test and longest of at least 1, got 500, 0"),
         ({"target": "x.fr"}, "Corpus: expected pairs beside target"),
     ],
     ids=["test", "target"],

@@ -20,6 +20,7 @@ def test_a_fold_by_hand():
     assert folded("e\u0301") == folded("É") == "é"
     assert folded("snake_case") == "snakecase"
     assert folded("?!") == ""
+    assert folded("कि") != folded("की"), "marks are letters"
 
 
 @given(st.text())
@@ -31,6 +32,12 @@ def test_as_many_pairs_as_asked_with_all_that_share_a_sentence():
     parts = split(PAIRS, development=10, test=14, seed=0)
     assert [len(part) for part in (parts.train, parts.development, parts.test)] == [36, 10, 14]
     assert len({pair.source for pair in parts.test}) == 7
+
+
+def test_groups_that_do_not_fit_exactly_leave_a_part_a_little_short():
+    threes = [Pair(f"sentence {i // 3}", f"phrase {i}") for i in range(300)]
+    parts = split(threes, development=10, test=20, seed=0)
+    assert [len(part) for part in (parts.train, parts.development, parts.test)] == [273, 9, 18]
 
 
 def test_pairs_that_share_a_target_stay_together_through_others():

@@ -11,7 +11,9 @@ from regard import load
 from regard.config import override
 from regard.recipes import translate
 from regard.recipes.translate import Config, Evaluation
+from regard.train import journal
 from regard.train.progress import Silent
+from regard.view import UnseenError
 
 pytest.importorskip("sacrebleu")
 
@@ -97,10 +99,11 @@ def test_a_trace_shows_where_each_word_was_read(loaded, beam):
     torch.testing.assert_close(weights.sum(-1), torch.ones(len(weights)))
 
 
-def test_looking_changes_no_word(loaded):
-    before = translate.predict(loaded, "the moon wants the boat", beam=3)
-    translate.trace(loaded, "the moon wants the boat", beam=3)
-    assert translate.predict(loaded, "the moon wants the boat", beam=3) == before
+@pytest.mark.parametrize("beam", [1, 3])
+def test_looking_changes_no_word(loaded, beam):
+    said = translate.predict(loaded, "the moon wants the boat", beam=beam)
+    seen = translate.trace(loaded, "the moon wants the boat", beam=beam).outputs
+    assert (seen["text"], seen["score"]) == said.candidates[0]
 
 
 def test_an_empty_sentence_is_refused(loaded):
@@ -110,23 +113,35 @@ def test_an_empty_sentence_is_refused(loaded):
 
 def test_a_model_without_attention_has_nothing_to_show(loaded):
     blind = replace(loaded, config=replace(loaded.config, attention="none"))
-    with pytest.raises(ValueError, match="a model with attention none looks at nothing"):
+    with pytest.raises(UnseenError, match="a model with attention none looks at nothing"):
         translate.trace(blind, "the cat finds the dog")
 
 
-def test_a_run_goes_on_to_the_same_weights(config, result, tmp_path):
+def test_a_run_goes_on_to_the_same_losses_and_weights(config, result, tmp_path):
     shutil.copytree(result.folder, tmp_path / "run")
     again = translate.run(config, resume=tmp_path / "run", step=100)
+    told = [
+        [(x["step"], x.get("loss"), x.get("metrics")) for x in journal.lines(run / "journal.jsonl")]
+        for run in (result.folder, again.folder)
+    ]
+    told = [[x for x in lines if x[1] or x[2]] for lines in told]
+    assert told[0] == told[1]
+    assert [step for step, *_ in told[0]][-1] == 150
     for name, weight in load(again.folder).model.state_dict().items():
         assert torch.equal(weight, load(result.folder).model.state_dict()[name]), name
 
 
 def test_changed_data_is_refused(config, result, pairs, tmp_path):
-    other = tmp_path / "pairs.tsv"
-    other.write_text(pairs.read_text().replace("eht", "het", 1))
-    changed = replace(config, data=replace(config.data, pairs=other))
-    with pytest.raises(ValueError, match="run: the data is not what it was when"):
-        translate.run(changed, resume=result.folder)
+    shutil.copytree(result.folder, tmp_path / "run")
+    before = pairs.read_text()
+    pairs.write_text(before.replace("eht", "het", 1))
+    try:
+        with pytest.raises(ValueError, match="run: the data is not what it was when"):
+            translate.run(config, resume=tmp_path / "run")
+        with pytest.raises(ValueError, match="is not what the model was trained on"):
+            translate.evaluate(load(result.folder), Evaluation())
+    finally:
+        pairs.write_text(before)
 
 
 def test_what_was_left_out_is_told(config, pairs, tmp_path):
@@ -141,3 +156,28 @@ def test_what_was_left_out_is_told(config, pairs, tmp_path):
     few = ["training.steps=1", f"data.pairs={flawed}"]
     translate.run(override(config, few), out=tmp_path / "run", report=Told())
     assert told[0] == "flawed.tsv: 540 pairs; skipped no tab (1, first on line 541)"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("tokens=0", "translate: expected tokens of at least 1 and smoothing"),
+        ("smoothing=1", "smoothing from 0 to less than 1, got 800 and 1.0"),
+        ("model.vocabulary=100", r"expected model.vocabulary of at least 259 \(every byte\), got"),
+        ("training.devices=2", "translate: one device for now"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_folder_is_opened(setting, message):
+    with pytest.raises(ValueError, match=message):
+        override(Config(), [setting])
+
+
+@pytest.mark.parametrize("fields", [{"beam": 0}, {"beam": 101}, {"length_penalty": 2000.0}])
+def test_searches_that_make_no_sense_are_refused(fields):
+    with pytest.raises(ValueError, match="translate: expected beam from 1 to 100 and length_pen"):
+        Evaluation(**fields)
+
+
+def test_a_target_needs_its_source(pairs):
+    with pytest.raises(ValueError, match="translate: expected pairs beside target"):
+        Evaluation(target=pairs)

@@ -1,11 +1,15 @@
 import errno
 import json
+from contextlib import suppress
 
 import pytest
 import torch
 
-from regard.train import DamagedError, checkpoints
-from regard.train.checkpoints import Checkpoint, latest, load, name, save, steps, tidy, whole
+from regard.train import DamagedError
+from regard.train.checkpoints import Checkpoint, back, latest, load, name, save, steps, tidy, whole
+from tests.train import toy
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
 def checkpoint(step, best=None):
@@ -55,8 +59,22 @@ def test_a_future_that_was_taken_back_is_deleted(tmp_path):
     assert (steps(tmp_path), latest(tmp_path)) == ([5, 7], 7)
 
 
-def test_a_step_can_be_saved_again(tmp_path):
-    saved(tmp_path, 5, 5)
+def test_going_back_makes_a_step_the_latest_and_forgets_what_came_after(tmp_path):
+    saved(tmp_path, 5, 10, 15)
+    back(tmp_path, 5)
+    assert (latest(tmp_path), names(tmp_path)) == (5, ["latest", "step-00000005"])
+
+
+def test_a_step_that_is_whole_is_not_written_again(tmp_path):
+    before = (saved(tmp_path, 5) / name(5)).stat().st_ino
+    saved(tmp_path, 5)
+    assert (tmp_path / name(5)).stat().st_ino == before
+    assert names(tmp_path) == ["latest", "step-00000005"]
+
+
+def test_a_step_that_is_damaged_is_written_again(tmp_path):
+    (saved(tmp_path, 5) / name(5) / "state.json").write_bytes(b"{}")
+    assert load(saved(tmp_path, 5)).state == {"n": 5}
     assert names(tmp_path) == ["latest", "step-00000005"]
 
 
@@ -133,47 +151,56 @@ def test_killed_before_the_first_pointer_the_newest_is_taken(tmp_path):
     assert load(tmp_path).step == 0
 
 
-@pytest.mark.parametrize("survived", range(5))
+@pytest.mark.parametrize("survived", range(10))
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch, survived):
-    folder, left = saved(tmp_path, 5), [survived]
-    write = checkpoints._write
-
-    def full(path, data):
-        if left[0] == 0:
-            path.write_bytes(data[: len(data) // 2])
-            raise OSError(errno.ENOSPC, "No space left on device")
-        left[0] -= 1
-        return write(path, data)
-
-    monkeypatch.setattr(checkpoints, "_write", full)
+    folder = saved(tmp_path, 5)
+    toy.broken(monkeypatch, survived, FULL, ["fsync"])
     with pytest.raises(OSError, match=r"00010 could not be written: No space .*-0000\d+ is whole"):
         save(folder, checkpoint(10))
     assert (load(folder).step, load(folder).state) == (5, {"n": 5})
 
 
-def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
-    def full(path, data):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+@pytest.mark.parametrize("survived", range(8))
+def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch, survived):
     folder = saved(tmp_path, 5)
-    monkeypatch.setattr(checkpoints, "_write", full)
+    toy.broken(monkeypatch, survived, FULL, ["fsync"])
     with pytest.raises(OSError, match="Errno 28"):
         save(folder, checkpoint(10))
     assert names(folder) == ["latest", "step-00000005"]
 
 
-@pytest.mark.parametrize("moment", ["_sync", "_point", "_thin", "_retire"])
-def test_stopped_at_any_moment_a_whole_checkpoint_is_the_latest(tmp_path, monkeypatch, moment):
-    def stopped(*args):
-        raise KeyboardInterrupt
+def killed_anywhere(folder, monkeypatch, work):
+    """Folders in which the work was killed before its first touch of the disk, its second, …"""
+    for survived in range(1000):
+        run = saved(folder / str(survived), 5, 6)
+        with suppress(toy.Killed), monkeypatch.context() as patch:
+            toy.broken(patch, survived, toy.Killed())
+            work(run)
+            return
+        yield run
 
-    folder = saved(tmp_path, 5, 6)
-    monkeypatch.setattr(checkpoints, moment, stopped)
-    with pytest.raises(KeyboardInterrupt):
+
+def test_killed_at_any_moment_of_saving_a_whole_checkpoint_is_the_latest(tmp_path, monkeypatch):
+    def work(folder):
         save(folder, checkpoint(10), keep=1)
-    assert load(folder).step in (6, 10)
-    monkeypatch.undo()
-    assert load(saved(folder, 10, 11)).step == 11
+
+    for folder in killed_anywhere(tmp_path, monkeypatch, work):
+        assert load(folder).step in (6, 10)
+        tidy(folder)
+        assert load(saved(folder, 10, 11)).step == 11
+
+
+def test_killed_at_any_moment_of_saving_a_step_again_it_stays_the_latest(tmp_path, monkeypatch):
+    for folder in killed_anywhere(tmp_path, monkeypatch, lambda folder: saved(folder, 6)):
+        assert load(folder).step == 6
+
+
+def test_killed_at_any_moment_of_going_back_a_whole_checkpoint_is_the_latest(tmp_path, monkeypatch):
+    for folder in killed_anywhere(tmp_path, monkeypatch, lambda folder: back(folder, 5)):
+        assert load(folder).step == 5 or steps(folder) == [5, 6]
+        back(folder, 5)
+        tidy(folder)
+        assert names(folder) == ["latest", "step-00000005"]
 
 
 def test_what_killed_processes_left_is_tidied_away(tmp_path):
@@ -181,7 +208,7 @@ def test_what_killed_processes_left_is_tidied_away(tmp_path):
     for left in (".writing-step-00000009", ".gone-step-00000002"):
         (tmp_path / left).mkdir()
         (tmp_path / left / "model.safetensors").write_bytes(b"half")
-    (tmp_path / ".writing-latest").write_text("step")
+    (tmp_path / ".latest.7-ab.part").write_text("step")
     tidy(tmp_path)
     assert names(tmp_path) == ["latest", "step-00000005"]
 

@@ -4,6 +4,7 @@ import types
 import pytest
 
 from regard.train.journal import Journal, cut, lines
+from tests.train import toy
 
 
 def written(path, *steps):
@@ -44,6 +45,20 @@ def test_cut_takes_it_back_to_a_step_and_drops_half_a_line(tmp_path):
     cut(path, 2)
     assert path.read_text().count("\n") == 2
     assert [line["step"] for line in lines(path)] == [1, 2]
+    assert [p.name for p in tmp_path.iterdir()] == ["j.jsonl"]
+
+
+@pytest.mark.parametrize("survived", range(4))
+def test_killed_while_it_is_cut_it_is_there_whole_or_cut(tmp_path, monkeypatch, survived):
+    path = tmp_path / "j.jsonl"
+    written(path, 1, 2, 3)
+    toy.broken(monkeypatch, survived, toy.Killed())
+    with pytest.raises(toy.Killed):
+        cut(path, 2)
+    monkeypatch.undo()
+    assert [line["step"] for line in lines(path)] in ([1, 2, 3], [1, 2])
+    cut(path, 1)
+    assert [line["step"] for line in lines(path)] == [1]
     assert [p.name for p in tmp_path.iterdir()] == ["j.jsonl"]
 
 

@@ -52,7 +52,8 @@ def test_the_journal_has_a_line_for_every_interval_and_judgement(tmp_path):
     assert [line["step"] for line in toy.said(tmp_path)] == [3, 6, 9, 12]
     assert [line["step"] for line in toy.said(tmp_path, "judge")] == [4, 8, 12]
     assert toy.said(tmp_path)[0].keys() >= {"loss", "rate", "norm", "tokens", "epoch"}
-    assert toy.said(tmp_path, "start")[0]["training"]["steps"] == 12
+    start = toy.said(tmp_path, "start")[0]
+    assert (start["training"]["steps"], start["torch"]) == (12, torch.__version__)
     assert toy.said(tmp_path, "stop")[0]["stopped"] == "finished"
 
 
@@ -99,6 +100,42 @@ def test_going_back_to_a_step_forgets_what_came_after(tmp_path):
     assert [line["step"] for line in toy.said(tmp_path, "resume")] == [5]
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A training whose checkpoints are all there."""
+    run = tmp_path_factory.mktemp("kept")
+    trained(run, keep=9)
+    return run
+
+
+def test_gone_back_and_failed_at_once_it_goes_on_from_there(tmp_path, kept):
+    def failing(model, batch):
+        raise ZeroDivisionError
+
+    shutil.copytree(kept, tmp_path / "run")
+    with pytest.raises(ZeroDivisionError):
+        trained(tmp_path / "run", resume="step-00000005", loss=failing)
+    assert checkpoints.steps(tmp_path / "run" / "checkpoints")[-1] == 5
+    trained(tmp_path / "run", resume=True)
+    assert toy.said(tmp_path / "run") == toy.said(kept)
+
+
+@pytest.mark.parametrize("survived", range(0, 80, 2))
+def test_killed_at_any_moment_of_going_back_no_line_is_lost(tmp_path, monkeypatch, kept, survived):
+    run = shutil.copytree(kept, tmp_path / "run")
+    toy.broken(monkeypatch, survived, toy.Killed())
+    with pytest.raises(toy.Killed):
+        trained(run, keep=9, resume="step-00000005")
+    monkeypatch.undo()
+    newest = checkpoints.steps(run / "checkpoints")[-1]
+    for event in EVENTS:
+        theirs = [line for line in toy.said(kept, event) if line["step"] <= newest]
+        assert [line for line in toy.said(run, event) if line["step"] <= newest] == theirs
+    trained(run, keep=9, resume=True)
+    for event in EVENTS:
+        assert toy.said(run, event) == toy.said(kept, event)
+
+
 def test_a_damaged_checkpoint_is_named_and_an_earlier_one_can_be_taken(tmp_path):
     trained(tmp_path, keep=9)
     whole = toy.said(tmp_path)
@@ -115,8 +152,19 @@ def test_a_damaged_checkpoint_is_named_and_an_earlier_one_can_be_taken(tmp_path)
 
 def test_a_folder_with_a_training_is_not_overwritten(tmp_path):
     trained(tmp_path)
-    with pytest.raises(ValueError, match="has a training of 12 steps; pass resume=True to go on"):
+    offer = r"12 steps; resume it \(resume=True, or --resume on .* line\), or take another folder"
+    with pytest.raises(ValueError, match=offer):
         trained(tmp_path)
+
+
+def test_a_run_that_is_further_than_its_steps_is_refused_and_left_alone(tmp_path):
+    trained(tmp_path, steps=4)
+    said = (tmp_path / "journal.jsonl").read_bytes()
+    expected = "fit: the run is at step 4 already, expected training.steps of at least that, got 2"
+    with pytest.raises(ValueError, match=expected):
+        trained(tmp_path, steps=2, resume=True)
+    assert (tmp_path / "journal.jsonl").read_bytes() == said
+    assert trained(tmp_path, steps=4, resume=True).stopped == "finished"
 
 
 def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(tmp_path):
@@ -258,16 +306,10 @@ def test_a_loss_that_is_not_finite_ends_it_and_nothing_bad_is_saved(tmp_path):
     assert checkpoints.latest(tmp_path / "checkpoints") == 5
 
 
-@pytest.mark.parametrize("survived", [7, 9, 12, 20])
+@pytest.mark.parametrize("survived", [18, 23, 40, 60])
 def test_after_a_full_disk_it_goes_on_to_the_same_losses(tmp_path, whole, monkeypatch, survived):
-    left, write = iter(range(survived)), checkpoints._write
-
-    def full(path, data):
-        if next(left, None) is None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return write(path, data)
-
-    monkeypatch.setattr(checkpoints, "_write", full)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    toy.broken(monkeypatch, survived, full, ["fsync"])
     with pytest.raises(OSError, match=r"could not be written: No space left .* is whole"):
         trained(tmp_path, average=0.9)
     monkeypatch.undo()
@@ -283,6 +325,19 @@ def test_the_report_is_ended_also_after_an_error(tmp_path):
     with pytest.raises(ZeroDivisionError):
         trained(tmp_path, loss=loss, report=Lines(stream))
     assert stream.getvalue() == "12 steps\nfailed at step 0\n"
+
+
+def test_a_pipe_that_is_closed_does_not_end_the_training(tmp_path):
+    class Pipe(io.StringIO):
+        def write(self, text):
+            if self.getvalue().count("\n") == 2:
+                raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+            return super().write(text)
+
+    stream = Pipe()
+    found = trained(tmp_path, report=Lines(stream))
+    assert (found.stopped, stream.getvalue().count("\n")) == ("finished", 2)
+    assert checkpoints.latest(tmp_path / "checkpoints") == 12
 
 
 def test_nothing_is_printed(tmp_path, capfd):

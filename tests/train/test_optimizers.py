@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -20,6 +22,29 @@ def test_matrices_decay_and_biases_and_norms_do_not():
     weights, rest = made(MODEL, Optimizer("adamw", decay=0.3)).param_groups
     assert (weights["weight_decay"], len(weights["params"])) == (0.3, 1)
     assert (rest["weight_decay"], len(rest["params"])) == (0.0, 3)
+
+
+def test_without_decay_adamw_moves_as_adam_does():
+    ours, theirs = copy.deepcopy(MODEL), copy.deepcopy(MODEL)
+    for model, settings in ((ours, Optimizer("adamw", decay=0.0)), (theirs, Optimizer("adam"))):
+        optimizer = made(model, settings)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(1, 2)).square().sum().backward()
+            optimizer.step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw", "adadelta", "sgd"])
+def test_without_decay_and_gradient_nothing_moves(kind):
+    model = copy.deepcopy(MODEL)
+    optimizer = made(model, Optimizer(kind, decay=0.0))
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
+    for a, b in zip(model.parameters(), MODEL.parameters(), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_momentum_by_hand():

@@ -1,4 +1,5 @@
 import io
+import sys
 
 import pytest
 from rich.console import Console
@@ -26,6 +27,63 @@ def test_plain_lines_say_loss_rate_speed_and_time_left():
         "step 50  judged: loss 2  bleu 31.25  (best)",
         "finished at step 2,000",
     ]
+
+
+def test_a_note_is_a_line_before_it_begins_and_after():
+    stream = io.StringIO()
+    report = Lines(stream)
+    report.note("20,000 pairs")
+    report.begin(0, 10)
+    report.note("so far")
+    assert stream.getvalue() == "20,000 pairs\n10 steps\nso far\n"
+
+
+def test_a_terminal_gets_notes_before_the_bar_and_above_it():
+    stream = io.StringIO()
+    report = Live(Console(file=stream, force_terminal=True, width=120))
+    report.note("[red] 20,000 pairs")
+    assert stream.getvalue() == "[red] 20,000 pairs\n"
+    report.begin(0, 10)
+    report.note("so far")
+    report.end(10, "finished")
+    assert stream.getvalue().index("so far") < stream.getvalue().index("finished")
+
+
+class Broken(io.StringIO):
+    """A stream that takes so much and no more."""
+
+    def __init__(self, takes, error):
+        super().__init__()
+        self.takes, self.error = takes, error
+
+    def write(self, text):
+        if self.takes == 0:
+            raise self.error
+        self.takes -= 1
+        return super().write(text)
+
+
+@pytest.mark.parametrize("takes", range(5))
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(5, "gone"), ValueError("closed")])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_stream_that_breaks_is_no_trouble(monkeypatch, terminal, error, takes):
+    monkeypatch.setattr("regard.train.progress.SECONDS_A_FRAME", 0.0)
+    stream, before = Broken(takes, error), (sys.stdout, sys.stderr)
+    report = drawn_on(Console(file=stream, force_terminal=terminal, width=120))
+    report.note("20,000 pairs")
+    told(report)
+    assert stream.takes == 0
+    assert (sys.stdout, sys.stderr) == before
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_stream_that_is_closed_is_no_trouble(terminal):
+    stream = io.StringIO()
+    report = drawn_on(Console(file=stream, force_terminal=terminal, width=120))
+    report.begin(0, 2000)
+    stream.close()
+    report.trained(NEWS)
+    report.end(50, "interrupted")
 
 
 def test_a_training_that_goes_on_says_from_where():

@@ -1,5 +1,6 @@
 """The smallest training that has everything: batches of unequal size, dropout, a judge."""
 
+import os
 from dataclasses import dataclass
 
 import torch
@@ -53,6 +54,30 @@ def said(run, event="train"):
     clock = ("seconds", "tokens_a_second")
     lines = journal.lines(run / "journal.jsonl")
     return [{k: v for k, v in x.items() if k not in clock} for x in lines if x["event"] == event]
+
+
+class Killed(BaseException):
+    """The process is gone: it does not tidy up either."""
+
+
+# what changes a disk, or waits for it
+DISK = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")
+
+
+def broken(monkeypatch, survived, error, calls=DISK):
+    """Let the disk do so many things more; from then on it answers with an error."""
+    left = iter(range(survived))
+
+    def breaking(call):
+        def run(*args, **named):
+            if next(left, None) is None:
+                raise error
+            return call(*args, **named)
+
+        return run
+
+    for name in calls:
+        monkeypatch.setattr(os, name, breaking(getattr(os, name)))
 
 
 def weights(model):
