@@ -4,8 +4,8 @@
     regard train translate model.attention=none       the same without attention
     regard train translate data.pairs=mine.tsv        your own pairs
 
-Expect BLEU 39 on 1,000 held-out pairs after 80 seconds on two cores of an Intel Xeon with AVX-512;
-14 without attention. Seeds, times and commands: docs/results/translate.md.
+Expect BLEU 39 on 1,000 held-out pairs after some 80 seconds on two cores of an Intel Xeon with
+AVX-512; 14 without attention. Seeds, times and commands: docs/results/translate.md.
 """
 
 import time
