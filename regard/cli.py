@@ -3,6 +3,7 @@
 import difflib
 import io
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Iterator
@@ -165,7 +166,10 @@ def evaluate(model: Model, settings: Settings = None, as_json: Json = False) -> 
         with _typed():
             evaluation = override(module.Evaluation(), settings or [])
         measured = module.evaluate(loaded, evaluation)
-    return answer(**{"model": model} | measured) if as_json else table(measured.items())
+    if not as_json:
+        return table(measured.items())
+    command = shlex.join(["regard", "evaluate", model, *(settings or []), "--json"])
+    return answer(**{"model": model, "command": command} | measured)
 
 
 @app.command()

@@ -123,7 +123,7 @@ def test_json_is_one_object_and_nothing_else(regard, model, monkeypatch):
 def test_what_a_recipe_prints_does_not_disturb_json(regard, model, recipe):
     recipe.evaluate = lambda loaded, told: {"bleu": float(sys.stdout.write("chatter\n"))}
     _, out, err = regard("evaluate", model, "--json")
-    assert json.loads(out) == {"model": model, "bleu": 8.0}
+    assert json.loads(out)["bleu"] == 8.0
     assert err == "chatter\n"
 
 

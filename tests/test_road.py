@@ -41,7 +41,10 @@ def test_a_model_is_trained_measured_used_and_looked_into(regard, capsys, folder
     assert trained["stopped"] == "finished"
     longer = regard("train", "--resume", run, "training.steps=14")
     assert len(longer["examples"]) == 5
-    assert regard("evaluate", run, "beam=2")["pairs"] == 20
+    measured = regard("evaluate", run, "beam=2")
+    assert measured["pairs"] == 20
+    assert measured["command"] == f"regard evaluate {run} beam=2 --json"
+    assert {"seed", "hardware", "bleu", "loss"} <= measured.keys()
     assert len(regard("predict", run, "the cat sees a dog", "--beam", 3)["candidates"]) == 3
     if attention == "none":
         assert cli.main(["look", str(run), "the cat sees a dog"]) == 1
