@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
             traceback.print_exc()
         if line:
             note(f"{' '.join(['regard', *named])}: {line}")
-        if isinstance(error, BrokenPipeError):
+        if isinstance(error, OSError) and error.errno and error.filename is None:
             # what could not be written must not be tried again when the interpreter ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
