@@ -10,7 +10,7 @@ import torch
 from benchmarks.measure import Row, save
 
 DOCS = Path(__file__).parent.parent / "docs"
-ON_CPU = ("door", "looking", "window", "additive", "engine", "resume", "commands")
+ON_CPU = ("door", "looking", "window", "additive", "engine", "first", "resume", "commands")
 ON_GPU = ("window",)
 
 HEAD = """# Benchmarks

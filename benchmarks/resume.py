@@ -1,9 +1,7 @@
-"""Whether a killed training comes out the same: `python -m benchmarks.resume [--kills 10]`."""
+"""Whether a killed training comes out the same: `python -m benchmarks.resume [--commanded]`."""
 
 import argparse
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,27 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.kills import Victim, killed
 from benchmarks.measure import Row
-from regard.train import Optimizer, Schedule, Training, checkpoints, fit, journal
+from regard.train import Optimizer, Schedule, Training, fit
 
 STEPS = 100
-
-
-@dataclass(frozen=True)
-class Found:
-    """What became of a training that was killed."""
-
-    kills: int
-    # how many of them left a half-written checkpoint
-    writing: int
-    # lines of the journal with a loss or a metric, and how many of them differ
-    compared: int
-    unequal: int
-    same_weights: bool
-
-    @property
-    def equal(self) -> bool:
-        return self.compared > 0 and not self.unequal and self.same_weights
+REGARD = (sys.executable, "-m", "regard", "train")
+EVERY = ("training.report_every=3", "training.save_every=1", "training.judge_every=20")
 
 
 @dataclass(frozen=True)
@@ -111,69 +95,39 @@ def train(run: Path) -> None:
     fit(Model(), loss, Words(), training, run=run, judge=judge, resume=True)
 
 
-def killed(kills: int, *, seed: int, folder: Path) -> Found:
-    """Kill a training at random moments, let it finish, and compare it with a whole one."""
-    drawn = random.Random(seed)
-    run, whole = folder / "killed", folder / "whole"
-    writing = 0
-    for number, moment in enumerate(sorted(drawn.sample(range(STEPS - 10), kills))):
-        child = subprocess.Popen(_command(run))
-        # every other kill waits until the checkpoint is being written, and falls into that
-        waits = ".writing-" if number % 2 else ""
-        while child.poll() is None and not _reached(run / "checkpoints", moment, waits):
-            time.sleep(0.0005)
-        time.sleep(drawn.uniform(0, 0.002 if waits else 0.04))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        writing += bool(list((run / "checkpoints").glob(".writing-*")))
-    subprocess.run(_command(run, whole), check=True)
-    ours, theirs = ({_key(line): line for line in _measured(x)} for x in (run, whole))
-    twice = len(_measured(run)) - len(ours)
-    keys = ours.keys() | theirs.keys()
-    unequal = sum(_values(ours.get(key)) != _values(theirs.get(key)) for key in keys)
-    last = [x / "checkpoints" / checkpoints.name(STEPS) / "model.safetensors" for x in (run, whole)]
-    same = last[0].read_bytes() == last[1].read_bytes()
-    return Found(kills, writing, len(theirs), unequal + twice, same)
+FITTED = Victim(
+    STEPS,
+    begin=lambda run: [sys.executable, "-m", "benchmarks.resume", "--train", str(run)],
+    resume=lambda run: [sys.executable, "-m", "benchmarks.resume", "--train", str(run)],
+)
+
+
+def commanded(*words: str, steps: int) -> Victim:
+    """`regard train translate`, with these overrides."""
+    told = (f"training.steps={steps}", *EVERY, *words)
+    return Victim(
+        steps,
+        begin=lambda run: [*REGARD, "translate", *told, "--out", str(run)],
+        resume=lambda run: [*REGARD, "--resume", str(run)],
+    )
+
+
+DEFAULT = commanded("data.development=100", "data.test=100", steps=STEPS)
 
 
 def rows() -> list[Row]:
-    """The claim about resuming."""
-    with tempfile.TemporaryDirectory() as folder:
-        found = killed(10, seed=int(time.time()), folder=Path(folder))
-    return [
-        Row(
-            "Resume after SIGKILL at ten random moments, a checkpoint at every step, on a CPU",
-            "bit-equal losses",
-            "10 of 10",
-            f"{found.kills} kills, {found.writing} of them while a checkpoint was written: "
-            f"{found.unequal} of {found.compared} losses and metrics differ, weights "
-            f"{'equal' if found.same_weights else 'differ'}",
-            found.equal,
-        )
-    ]
-
-
-def _command(*runs: Path) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.resume", "--train", *map(str, runs)]
-
-
-def _reached(folder: Path, step: int, prefix: str) -> bool:
-    """Whether a checkpoint of `step` or a later one is there, or one that is being written."""
-    there = (path.name.removeprefix(prefix) for path in folder.glob(f"{prefix}step-*"))
-    return any(name >= checkpoints.name(step) for name in there)
-
-
-def _measured(run: Path) -> list[dict[str, Any]]:
-    return [x for x in journal.lines(run / "journal.jsonl") if x["event"] in ("train", "judge")]
-
-
-def _key(line: dict[str, Any]) -> tuple[str, int]:
-    return line["event"], line["step"]
-
-
-def _values(line: dict[str, Any] | None) -> Any:
-    named = ("loss", "norm", "rate", "tokens", "epoch", "metrics", "best")
-    return line and [line.get(name) for name in named]
+    """The claims about resuming."""
+    claims = {
+        "a small model that draws from every generator, a checkpoint at every step": FITTED,
+        "`regard train translate` with its default model, a checkpoint at every step": DEFAULT,
+    }
+    found = []
+    for claim, victim in claims.items():
+        with tempfile.TemporaryDirectory() as folder:
+            now = killed(victim, 10, seed=int(time.time()), folder=Path(folder))
+        claim = f"Resume after SIGKILL at ten random moments, on a CPU: {claim}"
+        found.append(Row(claim, "bit-equal losses", "10 of 10", str(now), now.equal))
+    return found
 
 
 def main() -> int:
@@ -181,15 +135,15 @@ def main() -> int:
     told = argparse.ArgumentParser(description=__doc__)
     told.add_argument("--kills", type=int, default=10)
     told.add_argument("--seed", type=int, default=int(time.time()))
-    told.add_argument("--train", type=Path, nargs="+")
+    told.add_argument("--commanded", action="store_true", help="kill `regard train translate`")
+    told.add_argument("--train", type=Path)
     given = told.parse_args()
-    torch.set_num_threads(1)
-    for run in given.train or ():
-        train(run)
     if given.train:
+        train(given.train)
         return 0
+    victim = DEFAULT if given.commanded else FITTED
     with tempfile.TemporaryDirectory() as folder:
-        found = killed(given.kills, seed=given.seed, folder=Path(folder))
+        found = killed(victim, given.kills, seed=given.seed, folder=Path(folder))
     print(f"seed {given.seed}: {found}")
     return 0 if found.equal else 1
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from regard import check, looking
+from regard import check, looking, mkl
 from regard.functional import attention as plain
 from regard.functional.biases import Bias
 from regard.functional.call import Call, Why, checked, dropping, ordinary, spread
@@ -18,6 +18,8 @@ from regard.functional.selects import Drawn, Sampled, Select, softmax
 from regard.kernels import chunked, flex, sdpa
 
 Backend = Literal["auto", "reference", "sdpa", "flex", "triton", "chunked"]
+
+mkl.ready()
 
 # A plain variable: torch.compile guards on it and follows it, which it cannot do with a ContextVar.
 _asked: Backend = "auto"

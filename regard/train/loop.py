@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from regard import mkl
 from regard.train import checkpoints, devices, interrupts, journal, randomness
 from regard.train.engine import Engine
 from regard.train.interrupts import Asked
@@ -82,6 +83,7 @@ def fit(
                 f"fit: the run is at step {step} already, expected training.steps of at least "
                 f"that, got {training.steps}"
             )
+        mkl.ready()  # or one process of ten would take its first step otherwise
         fabric.barrier()  # all have looked before the first one writes
         model.train()
         engine = Engine(model, loss, batches, training, fabric=fabric, folder=run / "checkpoints")
