@@ -2,8 +2,8 @@
 
 torch hands exp, tanh and their like to MKL on x86, which chooses its code at the first call of a
 process. If several threads make that call at once, one of them may compute its share with code of
-low accuracy, for that one call (pytorch/pytorch#188792, MKL 2024.2). With two threads one process
-of ten was hit: `python -m benchmarks.first`.
+low accuracy, for that one call (pytorch/pytorch#188792, MKL 2024.2). With two threads that hit 2 to
+12 of 60 processes: `python -m benchmarks.first`.
 """
 
 import torch

@@ -83,7 +83,7 @@ def fit(
                 f"fit: the run is at step {step} already, expected training.steps of at least "
                 f"that, got {training.steps}"
             )
-        mkl.ready()  # or one process of ten would take its first step otherwise
+        mkl.ready()  # or now and then a process would take its first step otherwise
         fabric.barrier()  # all have looked before the first one writes
         model.train()
         engine = Engine(model, loss, batches, training, fabric=fabric, folder=run / "checkpoints")
