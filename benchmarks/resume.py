@@ -19,6 +19,7 @@ from benchmarks.measure import Row
 from regard.train import Optimizer, Schedule, Training, fit
 
 STEPS = 100
+FIT = (sys.executable, "-m", "benchmarks.resume", "--train")
 REGARD = (sys.executable, "-m", "regard", "train")
 EVERY = ("training.report_every=3", "training.save_every=1", "training.judge_every=20")
 
@@ -97,8 +98,8 @@ def train(run: Path) -> None:
 
 FITTED = Victim(
     STEPS,
-    begin=lambda run: [sys.executable, "-m", "benchmarks.resume", "--train", str(run)],
-    resume=lambda run: [sys.executable, "-m", "benchmarks.resume", "--train", str(run)],
+    begin=lambda run: [*FIT, str(run)],
+    resume=lambda run: [*FIT, str(run)],
 )
 
 

@@ -1,6 +1,5 @@
 """The command line; a command imports what it needs, so --help is quick."""
 
-import difflib
 import io
 import os
 import shlex
@@ -15,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from regard.meant import meant
 from regard.terminal import answer, note, patience, say, table, visible
 
 # Each recipe's module, imported when asked for, and what it is, for a list that imports nothing.
@@ -263,9 +263,8 @@ def why(
 
 def _recipe(name: str | None) -> ModuleType:
     if name not in RECIPES:
-        close = difflib.get_close_matches(name or "", RECIPES, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise UsageError(f"expected a recipe ({', '.join(RECIPES)}), got {name or 'none'}{hint}")
+        near = meant(name or "", RECIPES)
+        raise UsageError(f"expected a recipe ({', '.join(RECIPES)}), got {name or 'none'}{near}")
     return import_module(RECIPES[name][0])
 
 

@@ -6,7 +6,6 @@ of these, another dataclass, or one of these or None.
 
 import contextlib
 import dataclasses
-import difflib
 import inspect
 import math
 import typing
@@ -14,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, TypeVar
+
+from regard.meant import meant
 
 C = TypeVar("C")
 
@@ -319,8 +320,7 @@ def _refuse_unknown(cls: type, name: str, at: str) -> None:
     if name in there:
         return
     where = f" ({at}{name})" if at else ""
-    close = difflib.get_close_matches(name, there, n=1)
-    meant = f"; did you mean {at}{close[0]}?" if close else ""
+    near = meant(name, there, before=at)
     raise ValueError(
-        f"{cls.__name__} has no field {name!r}{where}; it has {', '.join(there)}{meant}"
+        f"{cls.__name__} has no field {name!r}{where}; it has {', '.join(there)}{near}"
     )

@@ -129,6 +129,6 @@ def _drawn(gains: Tensor, *, draw: Draw, generator: torch.Generator | None) -> T
     if draw.top_p is not None:
         before = shares.cumsum(-1) - shares
         shares = shares.masked_fill(before >= draw.top_p, 0)
-    # A row without a share to draw from is the business of `_over`.
+    # A row without a share to draw from is the business of `steps.over`.
     drawn = shares.nan_to_num(1.0).multinomial(1, generator=generator)
     return (drawn if places is None else places.gather(-1, drawn))[:, 0]

@@ -1,11 +1,14 @@
 """What a training is told: three frozen values that refuse to contradict themselves."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 OptimizerKind = Literal["adam", "adamw", "adadelta", "sgd"]
 ScheduleKind = Literal["constant", "inverse_square_root", "linear", "cosine", "halving"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Strategy = Literal["auto", "ddp"]
+Best = Literal["lowest", "highest"]
 
 # What each kind of optimizer is told when nothing is said, and so also what it can be told.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -35,7 +38,7 @@ class Optimizer:
     decay: float | None = None
 
     def __post_init__(self) -> None:
-        _choice("Optimizer", "kind", self.kind, tuple(DEFAULTS))
+        _choice("Optimizer", "kind", self.kind, get_args(OptimizerKind))
         for name in ("rate", "betas", "eps", "rho", "momentum", "decay"):
             if getattr(self, name) is not None and name not in DEFAULTS[self.kind]:
                 raise ValueError(
@@ -69,8 +72,7 @@ class Schedule:
     every: int | None = None
 
     def __post_init__(self) -> None:
-        kinds = ("constant", "inverse_square_root", "linear", "cosine", "halving")
-        _choice("Schedule", "kind", self.kind, kinds)
+        _choice("Schedule", "kind", self.kind, get_args(ScheduleKind))
         _least("Schedule", "warmup", self.warmup, 0)
         _least("Schedule", "floor", self.floor, 0)
         if self.kind == "inverse_square_root" and self.warmup < 1:
@@ -104,10 +106,10 @@ class Training:
     accumulate: int = 1
     # 32-true leaves the model as it is, float64 too
     precision: Precision = "32-true"
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Device = "auto"
     # how many of them
     devices: int = 1
-    strategy: Literal["auto", "ddp"] = "auto"
+    strategy: Strategy = "auto"
     # share of the past in the moving average of the weights; 0 does not average
     average: float = 0.0
     # steps between judgements; 0 judges at the end alone
@@ -116,7 +118,7 @@ class Training:
     patience: int = 0
     # the metric of the judge that decides what is best
     watch: str = "loss"
-    best: Literal["lowest", "highest"] = "lowest"
+    best: Best = "lowest"
     # steps between checkpoints
     save_every: int = 1000
     # how many of the newest checkpoints stay, the best aside
@@ -126,10 +128,10 @@ class Training:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _choice("Training", "precision", self.precision, ("32-true", "bf16-mixed", "16-mixed"))
-        _choice("Training", "device", self.device, ("auto", "cpu", "cuda", "mps"))
-        _choice("Training", "strategy", self.strategy, ("auto", "ddp"))
-        _choice("Training", "best", self.best, ("lowest", "highest"))
+        _choice("Training", "precision", self.precision, get_args(Precision))
+        _choice("Training", "device", self.device, get_args(Device))
+        _choice("Training", "strategy", self.strategy, get_args(Strategy))
+        _choice("Training", "best", self.best, get_args(Best))
         for name in ("steps", "accumulate", "devices", "save_every", "keep", "report_every"):
             _least("Training", name, getattr(self, name), 1)
         for name in ("clip", "judge_every", "patience", "seed"):

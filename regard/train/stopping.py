@@ -2,7 +2,8 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal
+
+from regard.train.settings import Best
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Stopping:
         metrics: dict[str, float],
         *,
         watch: str,
-        best: Literal["lowest", "highest"] = "lowest",
+        best: Best = "lowest",
     ) -> "Stopping":
         """The same after one more judgement; what is not a number is never the best.
 
@@ -42,7 +43,7 @@ class Stopping:
         """Whether `patience` is used up; 0 is patience without end."""
         return 0 < patience <= self.bad
 
-    def _beaten(self, now: float, best: Literal["lowest", "highest"]) -> bool:
+    def _beaten(self, now: float, best: Best) -> bool:
         if self.best is None:
             return True
         return now < self.best if best == "lowest" else now > self.best

@@ -1,10 +1,10 @@
 """Which kinds of models can be loaded: a closed table, in which no file can name anything else."""
 
-import difflib
 from collections.abc import Callable
 
 from torch import nn
 
+from regard.meant import meant
 from regard.zoo import reading
 
 
@@ -24,9 +24,8 @@ KINDS: dict[str, Callable[[], tuple[type, type[nn.Module]]]] = {
 def classes(kind: str) -> tuple[type, type[nn.Module]]:
     """The classes of a config and a model of this kind."""
     if kind not in KINDS:
-        close = difflib.get_close_matches(kind, KINDS, n=1)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        raise reading.refused(f"no kind of model {kind!r}; there is {', '.join(KINDS)}.{hint}")
+        near = meant(kind, KINDS)
+        raise reading.refused(f"no kind of model {kind!r}; there is {', '.join(KINDS)}{near}")
     return KINDS[kind]()
 
 

@@ -1,10 +1,10 @@
 """Which trained models there are: those in the package by name, all others by their folder."""
 
-import difflib
 import os
 from pathlib import Path
 from typing import Any
 
+from regard.meant import meant
 from regard.zoo import reading
 
 HERE = Path(__file__).parent
@@ -73,6 +73,4 @@ def _unknown(path: Path, name: str) -> str:
     there = ", ".join(names()) or "nothing yet"
     if os.sep in name:
         return f"no folder {name:.200}; expected a run's folder or a name of the zoo: {there}"
-    close = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
-    hint = f" Did you mean {close[0]}?" if close else ""
-    return f"no trained model named {name!r:.80}; the zoo has {there}.{hint}"
+    return f"no trained model named {name!r:.80}; the zoo has {there}{meant(name, names())}"

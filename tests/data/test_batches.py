@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from regard.data.batches import BEGIN, END, PAD, Batch, TokenBatches
+from regard.train import Training, devices
 
 ids = st.lists(st.integers(3, 9), max_size=7)
 many = st.lists(st.tuples(ids.filter(len), ids), min_size=1, max_size=40)
@@ -125,8 +126,7 @@ def test_a_batch_moves_whole():
 
 
 def test_fabric_moves_a_batch():
-    fabric = pytest.importorskip("lightning_fabric")
-    engine = fabric.Fabric(accelerator="cpu", devices=1)
+    engine = devices.launched(Training(device="cpu"))
     batch = next(TokenBatches(some(5), tokens=99, seed=1).epoch(0))
     assert_close(engine.to_device(batch).target, batch.target)
 

@@ -1,7 +1,5 @@
 """The sample that comes along: as many pairs as promised, short, and made as we say."""
 
-import os
-
 import pytest
 
 from regard.data import tatoeba
@@ -10,6 +8,7 @@ from regard.data.pairs import Pair
 from regard.data.splits import folded
 
 at_hand = any((folder / tatoeba.ENGLISH_FRENCH.place).is_file() for folder in folders())
+needs_all = pytest.mark.skipif(not at_hand, reason="needs all of Tatoeba, which is not at hand")
 
 
 def test_ten_thousand_short_pairs_come_along_with_their_attribution():
@@ -44,11 +43,11 @@ def test_selected_by_hand():
     ]
 
 
-@pytest.mark.skipif(not at_hand, reason="needs all of Tatoeba, in the folder REGARD_DATA names")
+@needs_all
 def test_the_sample_is_what_selecting_gives():
     assert tatoeba.selected(tatoeba.everything()) == tatoeba.sample()
 
 
-@pytest.mark.skipif("REGARD_DATA" not in os.environ, reason="needs REGARD_DATA")
+@needs_all
 def test_everything_has_the_published_number_of_pairs():
     assert len(tatoeba.everything()) == 167_130

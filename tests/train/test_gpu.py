@@ -8,7 +8,6 @@ pytestmark = pytest.mark.gpu
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
 def test_a_training_on_a_card_goes_on_to_the_same_losses(tmp_path, precision, capfd):
-    pytest.importorskip("lightning_fabric")
     fields = {"device": "cuda", "precision": precision, "average": 0.9}
     for run, steps in (("whole", (12,)), ("parts", (5, 12))):
         for to in steps:

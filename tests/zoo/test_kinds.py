@@ -20,7 +20,7 @@ def test_every_kind_is_a_model_made_of_its_config(kind):
 
 
 def test_a_name_that_is_almost_a_kind_gets_a_hint():
-    with pytest.raises(ValueError, match=r"no kind of model 'seq2sec'.* Did you mean seq2seq\?"):
+    with pytest.raises(ValueError, match=r"no kind of model 'seq2sec'.* did you mean seq2seq\?"):
         kinds.classes("seq2sec")
 
 

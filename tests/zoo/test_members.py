@@ -36,8 +36,8 @@ def test_a_name_of_the_zoo_goes_before_a_folder_of_that_name(zoo, tmp_path):
     ("name", "words"),
     [
         ("translate-en-fr", "^load: no trained model named 'translate-en-fr'; the zoo has copy, "),
-        ("translate-en-fr", "Did you mean translate-en-fr-small?"),
-        ("xyz", "the zoo has copy, translate-en-fr-small.$"),
+        ("translate-en-fr", "did you mean translate-en-fr-small?"),
+        ("xyz", "the zoo has copy, translate-en-fr-small$"),
         ("", "^load: no trained model named ''"),
         (
             "runs/translate/3",
