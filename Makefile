@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## List these commands.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | awk -F' [|] ' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-run: $(READY)  ## Set up, then train a small translator and show what it looks at: two minutes.
+run: $(READY)  ## Set up, then train a small translator and show what it looks at.
 	@echo "training on 10,000 short English-French pairs; Ctrl-C saves"
 	@$(BIN)/regard train translate
 	@echo "  regard train translate model.attention=none     the same without attention (docs/results/translate.md)"
@@ -52,5 +52,5 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) has no venv module; install it (on Debian and Ubuntu: apt install python3-venv)"; exit 1; }
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
 	@echo "installing into .venv (a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,plot]'
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.measure import Row, in_words
-from regard.train import Lines, Training, checkpoints, fit
+from regard.train import Lines, Training, checkpoints, fit, optimizers
 
 VOCABULARY, WIDTH, B, T = 2000, 256, 16, 32
 STEPS, WARM = 1100, 100
@@ -113,7 +113,7 @@ class Cost:
 
 def bare(model: nn.Module, loss: Loss, training: Training) -> Callable[[Batch], None]:
     """The loop that one would write by hand, with the same optimizer and the same clipping."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    optimizer = optimizers.made(model, training.optimizer)
 
     def run(batch: Batch) -> None:
         optimizer.zero_grad()

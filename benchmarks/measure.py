@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from regard.train.runs import processor
+
 
 @dataclass(frozen=True)
 class Row:
@@ -145,10 +147,5 @@ def _status(field: str) -> int:
 
 
 def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    if not info.exists():
-        return platform.processor() or platform.machine()
-    lines = info.read_text().splitlines()
-    model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "CPU")
-    wide = "AVX-512" if any("avx512f" in x for x in lines) else "no AVX-512"
-    return f"{model}, {wide}"
+    wide = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    return f"{processor()}, {'AVX-512' if wide else 'no AVX-512'}"

@@ -8,6 +8,7 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from regard import load, zoo
 from regard.cli import RECIPES
@@ -22,11 +23,14 @@ def published(run: Path, name: str, about: str) -> Path:
     if " /" in json.dumps(card) or '"/' in json.dumps(card):
         raise SystemExit("publish: the card names a place of this machine; train with other words")
     recipe = import_module(RECIPES[card["recipe"]][0])
-    for _ in range(2):  # written, read and measured, and written again with its numbers
-        zoo.save(folder, found.model, found.config, card, tokenizer=found.tokenizer, half=True)
-        found = load(folder)
-        card["numbers"] = recipe.evaluate(found, recipe.Evaluation())
+    _stored(folder, found, card)
+    card["numbers"] = recipe.evaluate(load(folder), recipe.Evaluation())
+    _stored(folder, found, card)
     return folder
+
+
+def _stored(folder: Path, found: Any, card: dict[str, Any]) -> None:
+    zoo.save(folder, found.model, found.config, card, tokenizer=found.tokenizer, half=True)
 
 
 if __name__ == "__main__":

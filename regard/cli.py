@@ -219,6 +219,8 @@ def look(
     regard look runs/wide "I see." -o see.html
     """
     endings = PICTURES if kind == "matrix" else PICTURES[:-1]
+    if out is None and kind != "matrix":
+        raise UsageError(f"expected -o for {kind}: only the matrix can be drawn as text")
     if out is not None and out.suffix.lower() not in endings:
         raise UsageError(f"expected -o for {kind} to end in {', '.join(endings)}, got {out}")
     with patience("looking"):

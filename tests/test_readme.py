@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from regard.recipes import translate
+
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -53,3 +55,11 @@ def test_the_results_of_the_readme_are_those_that_were_measured():
         assert (bleu.strip(), seconds.strip()) == (f"{row['bleu']:.1f}", f"{row['seconds']:.0f}")
     default = measured["regard train translate"]
     assert f"| **{default['bleu']:.1f}** | {default['seconds']:.0f} |" in text
+
+
+def test_the_numbers_a_recipe_expects_are_those_that_were_measured():
+    found = json.loads((ROOT / "docs" / "results" / "translate.json").read_text())["lines"]
+    by = {x["command"]: x["bleu"] for x in found.values()}
+    default, none = by["regard train translate"], by["regard train translate model.attention=none"]
+    expected = f"Expect BLEU {default:.0f} on 1,000 held-out pairs, {none:.0f} without attention."
+    assert expected in translate.__doc__

@@ -79,7 +79,7 @@ def hardware(device: str = "cpu") -> str:
     """What a model on `device` runs on, in words."""
     if device == "cuda":
         return torch.cuda.get_device_name()
-    return f"{_processor()}, {torch.get_num_threads()} threads"
+    return f"{processor()}, {torch.get_num_threads()} threads"
 
 
 def versions() -> dict[str, str]:
@@ -99,7 +99,8 @@ def _text(told: dict[str, Any]) -> str:
     return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The processor, in its maker's words."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -33,6 +33,7 @@ _METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
+FIGURES = tuple(_METADATA)
 _DPI = 200
 
 

@@ -145,7 +145,9 @@ def _refuse_constant(name: str) -> NoReturn:
 def _trace(manifest: Any, tensors: dict[str, Tensor]) -> Trace:
     if isinstance(manifest, dict) and manifest.get("schema") != SCHEMA:
         schema = manifest.get("schema")
-        raise ValueError(f"expected schema {SCHEMA}, got {schema!r:.80}. A newer regard reads it.")
+        newer = isinstance(schema, int) and schema > SCHEMA
+        hint = ". A newer regard reads it." if newer else ""
+        raise ValueError(f"expected schema {SCHEMA}, got {schema!r:.80}{hint}")
     _typed("the manifest", manifest, _MANIFEST | _PARTS)
     parts, outputs = {name: manifest.pop(name) for name in _PARTS}, manifest.pop("outputs")
     left = dict(tensors)

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from regard.files import write
-from regard.view.figures import save_figure
+from regard.view.figures import FIGURES, save_figure
 from regard.view.plots import Scale, matrix
 from regard.view.standalone import page
 from regard.view.trace import Trace
 
-ENDINGS = (".png", ".svg", ".pdf", ".html")
+ENDINGS = (*FIGURES, ".html")
 
 
 def save_picture(
@@ -27,6 +27,10 @@ def save_picture(
     if ending not in ENDINGS:
         raise ValueError(
             f"save_picture: expected a path that ends in {', '.join(ENDINGS)}, got {str(path)!r}"
+        )
+    if ending == ".html" and scale != "linear":
+        raise ValueError(
+            f"save_picture: expected scale linear for .html, got {scale}; the page lets you choose"
         )
     if ending == ".html":
         text = page(trace, map=map, layer=layer, head=head, words=words)

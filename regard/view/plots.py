@@ -219,10 +219,7 @@ def _title(
 ) -> tuple[str, str]:
     """What may be cut, the name of the trace, and what may not, the place in the model."""
     name = shortened(visible(trace.header.title or trace.header.model), 90) + " · "
-    parts = [map.id]
-    parts += [f"layer {layer}"] if layer is not None and map.layers > 1 else []
-    parts += [f"head {head}"] if head is not None and map.heads > 1 else []
-    return name.removeprefix("∅ · "), " · ".join(parts)
+    return name.removeprefix("∅ · "), map.at(layer, head)
 
 
 def _room(title: tuple[str, str]) -> float:

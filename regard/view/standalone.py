@@ -45,7 +45,7 @@ def page(
     """
     trace = by_words(trace) if words else trace
     first = trace.map(map)
-    first.weights(layer, head)
+    first.refuse_beyond(layer, head)
     shown = trace.maps if map is None else [first]
     _refuse_large(shown)
     weights = [each.whole().float().cpu() for each in shown]

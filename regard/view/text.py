@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 
 from regard.check import Number
+from regard.looking.sight import SHADES
 from regard.view.labels import clusters, columns, padded, shortened, visible
 from regard.view.trace import Trace
 from regard.view.words import by_words
 
-# The shades of `look`, but what is below `FAINT` counts as not read: softmax never gives zero.
-SHADES = "·░▒▓█"
+# What is below counts as not read, unlike in a look: softmax never gives zero.
 FAINT = 0.05
 _LEGENDS = (
     "· below 5 %   ░ to 25 %   ▒ to 50 %   ▓ to 75 %   █ above",
@@ -52,9 +52,7 @@ def alignment(
         most = room // 2
         starts = range(0, len(keys), most)
         bands = [_upright(keys[i : i + most], [r[i : i + most] for r in w], side) for i in starts]
-    place = f" · layer {layer}" if chosen.layers > 1 else ""
-    place += f" · head {head}" if chosen.heads > 1 else ""
-    title = f"{chosen.id}{place}: {chosen.query} (down) looks at {chosen.key} (across)"
+    title = f"{chosen.at(layer, head)}: {chosen.query} (down) looks at {chosen.key} (across)"
     legend = next((text for text in _LEGENDS if columns(text) <= width), _LEGENDS[-1])
     parts = [shortened(title, width), *("\n".join(band) for band in bands), legend]
     return "\n\n".join(parts)
@@ -66,7 +64,7 @@ def shade(weight: Number) -> str:
     >>> "".join(map(shade, (0, 0.04, 0.05, 0.25, 0.26, 0.5, 0.75, 0.76, 1)))
     '··░░▒▒▓██'
     """
-    return SHADES[0] if weight < FAINT else SHADES[min(4, max(1, math.ceil(4 * weight)))]
+    return SHADES[0] if weight < FAINT else SHADES[min(4, math.ceil(4 * weight))]
 
 
 def _shown(labels: Sequence[str]) -> list[str]:

@@ -4,8 +4,10 @@ A trace has axes (what was looked from and at), maps (who looked where, by layer
 (numbers along an axis) and outputs (what the model answered). It knows no model.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from copy import copy
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import torch
@@ -67,18 +69,30 @@ class Map:
 
     def weights(self, layer: int = 0, head: int = 0) -> Tensor:
         """The weights (Q, K) of one head, computed now if they are not there yet, and checked."""
-        where = f"Map {self.id!r}"
-        for name, index, size in (("layer", layer, self.layers), ("head", head, self.heads)):
-            if not 0 <= index < size:
-                raise ValueError(f"{where}: expected {name} from 0 to {size - 1}, got {index}")
+        self.refuse_beyond(layer, head)
         if isinstance(self.cells, Tensor):
             return self.cells[layer, head]
-        found = self.cells(layer, head)
+        where, found = f"Map {self.id!r}", self.cells(layer, head)
         Q, K = self.sizes or (None, None)
         check.shape(where, "weights", found, Q=Q, K=K)
         found = found.detach()
         _refuse_wrong_weights(where, found)
         return found
+
+    def refuse_beyond(self, layer: int, head: int) -> None:
+        """Refuse a layer or a head that is not there."""
+        for name, index, size in (("layer", layer, self.layers), ("head", head, self.heads)):
+            if not 0 <= index < size:
+                raise ValueError(
+                    f"Map {self.id!r}: expected {name} from 0 to {size - 1}, got {index}"
+                )
+
+    def at(self, layer: int | None = None, head: int | None = None) -> str:
+        """The id, and which layer and head where there is more than one."""
+        parts = [self.id]
+        parts += [f"layer {layer}"] if layer is not None and self.layers > 1 else []
+        parts += [f"head {head}"] if head is not None and self.heads > 1 else []
+        return " · ".join(parts)
 
     def whole(self) -> Tensor:
         """All weights (layers, heads, Q, K)."""
@@ -187,8 +201,14 @@ class Trace:
         return _found("map", id, self.maps)
 
     def _placed(self, map: Map) -> Map:
-        """The map, told how many queries and keys it has."""
-        return replace(map, sizes=(self.axis(map.query).size, self.axis(map.key).size))
+        """The map, told how many queries and keys it has; its weights were checked before."""
+        Q, K = self.axis(map.query).size, self.axis(map.key).size
+        if isinstance(map.cells, Tensor):
+            where = f"Map {map.id!r}"
+            check.shape(where, "cells", map.cells, layers=map.layers, heads=map.heads, Q=Q, K=K)
+        placed = copy(map)
+        object.__setattr__(placed, "sizes", (Q, K))
+        return placed
 
 
 def plain(where: str, given: Any, depth: int = 0) -> Any:
@@ -198,7 +218,8 @@ def plain(where: str, given: Any, depth: int = 0) -> Any:
     if given is None or isinstance(given, bool | int):
         return given
     if isinstance(given, float):
-        finite(where, "values", torch.tensor(given, dtype=torch.float64))
+        if not math.isfinite(given):
+            raise ValueError(f"{where}: expected values of finite numbers, got {given}")
         return given
     if isinstance(given, str):
         return text(where, "a value", given)
