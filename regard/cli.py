@@ -69,7 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
             note(f"{' '.join(['regard', *named])}: {line}")
         if isinstance(error, OSError) and error.errno and error.filename is None:
             # what could not be written must not be tried again when the interpreter ends
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            with suppress(io.UnsupportedOperation):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 
@@ -263,9 +264,9 @@ def why(
         say("\n".join(f"{visible(name)}: {w}" for name, w in found.items()) or "none was seen")
 
 
-def _recipe(name: str | None) -> ModuleType:
+def _recipe(name: str) -> ModuleType:
     if name not in RECIPES:
-        near = meant(name or "", RECIPES)
+        near = meant(name, RECIPES)
         raise UsageError(f"expected a recipe ({', '.join(RECIPES)}), got {name or 'none'}{near}")
     return import_module(RECIPES[name][0])
 

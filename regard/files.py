@@ -2,6 +2,8 @@
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -13,15 +15,32 @@ def write(path: Path, content: bytes | str) -> Path:
     # no two processes share a name, so neither can spoil what the other writes
     beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        with beside.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        sync(path.parent)
+        with naming(path):
+            with beside.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+            sync(path.parent)
     finally:
         beside.unlink(missing_ok=True)
     return path
+
+
+def tidy(path: Path) -> None:
+    """Delete what killed processes left of `path` beside it."""
+    for left in path.parent.glob(f".{path.name}.*.part"):
+        left.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Inside, an error of the disk says which file it is about; a full one would not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def sync(folder: Path) -> None:

@@ -21,10 +21,18 @@ def test_a_full_disk_leaves_what_was_there_and_nothing_else(tmp_path, monkeypatc
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as error:
         files.write(tmp_path / "a", "after")
+    assert error.value.filename == str(tmp_path / "a")
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_text() == "before"
+
+
+def test_what_a_killed_write_left_is_deleted_and_nothing_else(tmp_path):
+    for name in (".a.7-12ab.part", "a", ".a", ".b.7-12ab.part"):
+        (tmp_path / name).touch()
+    files.tidy(tmp_path / "a")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", ".a", ".b.7-12ab.part"}
 
 
 def test_the_content_is_synced_before_the_name_is_taken(tmp_path, monkeypatch):

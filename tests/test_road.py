@@ -15,7 +15,11 @@ TINY += "model.width=16 model.alignment=16 training.steps=12 training.report_eve
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("road")
+    """Where the runs go; pairs.tsv is there, with one line that is none."""
+    folder = tmp_path_factory.mktemp("road")
+    lines = [f"the {a} sees a {b}\teht {a[::-1]} sees a {b[::-1]}" for a in WORDS for b in WORDS]
+    (folder / "pairs.tsv").write_text("\n".join([*lines, "no tab"]) + "\n")
+    return folder
 
 
 @pytest.fixture
@@ -34,8 +38,6 @@ def regard(capsys):
 @pytest.mark.parametrize("attention", ["additive", "none"])
 def test_a_model_is_trained_measured_used_and_looked_into(regard, capsys, folder, attention):
     pairs, run = folder / "pairs.tsv", folder / attention
-    lines = [f"the {a} sees a {b}\teht {a[::-1]} sees a {b[::-1]}" for a in WORDS for b in WORDS]
-    pairs.write_text("\n".join([*lines, "no tab"]) + "\n")
     settings = [*TINY.split(), f"model.attention={attention}", f"data.pairs={pairs}"]
     trained = regard("train", "translate", *settings, "--out", run)
     assert trained["stopped"] == "finished"
@@ -55,15 +57,14 @@ def test_a_model_is_trained_measured_used_and_looked_into(regard, capsys, folder
         assert "decoder.attention" in regard("why", run, "the cat sees a dog")
 
 
-def test_what_was_left_out_is_told_on_standard_error(folder, capsys):
+def test_what_was_left_out_is_told_and_a_refused_resume_leaves_the_run_whole(
+    folder, capsys, regard
+):
     settings = [*TINY.split(), f"data.pairs={folder / 'pairs.tsv'}"]
     assert cli.main(["train", "translate", *settings, "--out", str(folder / "told")]) == 0
     told = capsys.readouterr().err
     assert "pairs.tsv: 64 pairs; skipped no tab (1, first on line 65)" in told
     assert "24 to learn from, 20 to choose by, 20 to judge by" in told
-
-
-def test_a_refused_resume_leaves_the_run_whole(folder, capsys, regard):
     assert cli.main(["train", "--resume", str(folder / "told"), "model.width=8"]) == 1
     assert "only training.… may change" in capsys.readouterr().err
     assert regard("train", "--resume", folder / "told")["stopped"] == "finished"

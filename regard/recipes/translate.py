@@ -28,7 +28,7 @@ from regard.data.pairs import read
 from regard.looking import look
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.train import checkpoints, fit, silent
-from regard.train.runs import agreed, circumstances, hardware, opened
+from regard.train.runs import circumstances, hardware, opened
 from regard.train.settings import Optimizer, Schedule, Training
 from regard.view.axes import Tokens
 from regard.view.trace import Header, Map, Trace, UnseenError
@@ -147,8 +147,10 @@ def run(
         f"{len(parts.train):,} to learn from, {len(parts.development):,} to choose by, "
         f"{len(parts.test):,} to judge by"
     )
-    folder = opened("translate", config, name=config.name, out=out, resume=resume)
-    agreed(folder / "data.json", facts(parts), what="the data")
+    known = facts(parts)
+    folder = opened(
+        "translate", config, data=known, name=config.name, out=out, resume=resume, step=step
+    )
     words = vocabulary(parts.train, config.model.vocabulary, folder / "tokenizer.json")
     batches = TokenBatches(
         examples(parts.train, words, longest=config.data.longest),
@@ -177,7 +179,7 @@ def run(
         "about": "translates, and shows which words it looks at",
         "settings": configs.plain(config),
         "data": str(config.data),
-        "facts": facts(parts),
+        "facts": known,
         "seed": config.training.seed,
         **circumstances(folder, seconds=fitted.seconds, device=device),
     }
@@ -185,9 +187,7 @@ def run(
     card["numbers"] = evaluate(loaded, Evaluation())
     zoo.save(folder, model, model.config, card, tokenizer=words)
     metrics = {k: v for k, v in card["numbers"].items() if isinstance(v, int | float)}
-    shown = parts.test[:5]
-    texts = [predict(loaded, pair.source).text for pair in shown]
-    told = [(pair.source, text, pair.target) for pair, text in zip(shown, texts, strict=True)]
+    told = [(one.source, predict(loaded, one.source).text, one.target) for one in parts.test[:5]]
     return Result(folder, metrics, fitted.stopped, fitted.seconds, told)
 
 

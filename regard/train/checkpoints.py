@@ -24,7 +24,7 @@ from regard import files
 from regard.train import trees
 
 SCHEMA = 1
-_WRITING, _GONE, _POINTING = ".writing-", ".gone-", ".latest."
+_WRITING, _GONE = ".writing-", ".gone-"
 
 
 class DamagedError(ValueError):
@@ -78,7 +78,7 @@ def latest(folder: Path) -> int | None:
     return found[0]
 
 
-def save(folder: Path, checkpoint: Checkpoint, *, keep: int = 2) -> Path:
+def save(folder: Path, checkpoint: Checkpoint, *, keep: int = 2) -> None:
     """Write a checkpoint and point `latest` to it; `keep` of the newest stay, and the best.
 
     A step that has a whole checkpoint keeps that one; `back` forgets those of another future.
@@ -101,7 +101,6 @@ def save(folder: Path, checkpoint: Checkpoint, *, keep: int = 2) -> Path:
             raise _unwritten(error, folder, title) from error
         raise
     _thin(folder, checkpoint.step, keep)
-    return path
 
 
 def load(
@@ -151,7 +150,8 @@ def whole(folder: Path, *, before: int | None = None) -> int | None:
 
 def tidy(folder: Path) -> None:
     """Delete what killed processes left half-written or half-deleted."""
-    for start in (_WRITING, _GONE, _POINTING):
+    files.tidy(folder / "latest")
+    for start in (_WRITING, _GONE):
         for left in folder.glob(f"{start}*"):
             _discard(left)
 
@@ -227,8 +227,10 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise DamagedError(f"{file} is damaged (no manifest)") from None
     if schema != SCHEMA:
         raise DamagedError(f"{file}: expected schema {SCHEMA}, got {schema}")
-    if said != _sum(manifest) or name(manifest["step"]) != path.name:
+    if said != _sum(manifest):
         raise DamagedError(f"{file} is damaged (its sha256 is another)")
+    if name(manifest["step"]) != path.name:
+        raise DamagedError(f"{file} is damaged (it is of step {manifest['step']})")
     return manifest
 
 

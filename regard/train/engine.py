@@ -18,6 +18,9 @@ from regard.train.settings import Training
 from regard.train.stopping import Stopping
 from regard.train.stream import Batches, Stream
 
+# The mean over the tokens of a batch.
+Loss = Callable[[nn.Module, Any], Tensor]
+
 
 class DivergedError(ValueError):
     """The loss or the weights are not finite."""
@@ -34,7 +37,7 @@ class Engine:
     def __init__(
         self,
         model: nn.Module,
-        loss: Callable[[nn.Module, Any], Tensor],
+        loss: Loss,
         batches: Batches,
         training: Training,
         *,
@@ -113,12 +116,12 @@ class Engine:
         return settled
 
     def save(self) -> None:
-        """Write a checkpoint of this step, if there is none yet."""
+        """Write a checkpoint of this step."""
         self.settle()
         if not trees.finite(list(self.model.parameters())):
             raise self._diverged(f"the weights after step {self.step} are not finite")
         everyones = self._gathered(randomness.state())
-        if self.saved != self.step and self.fabric.is_global_zero:
+        if self.fabric.is_global_zero:
             checkpoints.save(self.folder, self._checkpoint(everyones), keep=self.training.keep)
         self.saved = self.step
 
@@ -141,7 +144,10 @@ class Engine:
             self.fabric.strategy.precision.load_state_dict(state["scaler"])
         self.stream = Stream(self._batches, **state["stream"])
         self.running = Running([Settled(*one) for one in state["running"]])
-        self.stopping = Stopping(**state["stopping"])
+        was, now = state["training"], asdict(self.training)
+        # what was best by another measure says nothing about this one
+        if all(was[name] == now[name] for name in ("watch", "best")):
+            self.stopping = Stopping(**state["stopping"])
         self.step = self.saved = step
         self._before = state["seconds"]
         everyones = found.trees["random"]
@@ -228,12 +234,12 @@ class Engine:
             ) from None
 
     def _diverged(self, what: str) -> DivergedError:
-        saved = (
-            "nothing was saved"
-            if self.saved is None
-            else f"{checkpoints.name(self.saved)} is whole"
+        if self.saved is None:
+            return DivergedError(f"fit: {what}; nothing was saved: begin with finite weights")
+        return DivergedError(
+            f"fit: {what}; {checkpoints.name(self.saved)} is whole: go on from there with a lower "
+            "rate or clip"
         )
-        return DivergedError(f"fit: {what}; {saved}: go on from there with a lower rate or clip")
 
 
 class _Held:
@@ -248,7 +254,7 @@ class _Held:
 class _Loss(nn.Module):
     """Model and loss as one module, so that whatever the loss calls is inside autocast and DDP."""
 
-    def __init__(self, model: nn.Module, loss: Callable[[nn.Module, Any], Tensor]):
+    def __init__(self, model: nn.Module, loss: Loss):
         super().__init__()
         self.model = model
         self.loss = loss

@@ -28,15 +28,17 @@ class Journal:
     def write(self, event: str, step: int, **facts: Any) -> None:
         """One line: what happened at which step, and the facts. What is not finite is null."""
         line = json.dumps({"event": event, "step": step, **_plain(facts)}, allow_nan=False)
-        self._file.write(line.encode() + b"\n")
-        self._file.flush()
+        with files.naming(self.path):
+            self._file.write(line.encode() + b"\n")
+            self._file.flush()
         if self._board is not None:
             for name, value in _numbers(facts):
                 self._board.add_scalar(f"{event}/{name}", value, step)
 
     def sync(self) -> None:
         """Wait until every line is on the disk."""
-        os.fsync(self._file.fileno())
+        with files.naming(self.path):
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Let go of the file."""
@@ -65,8 +67,7 @@ def cut(path: Path, step: int) -> None:
     """Take the journal back to `step`, in one move: what came later will be written again."""
     if not path.exists():
         return
-    for left in path.parent.glob(f".{path.name}.*.part"):
-        left.unlink(missing_ok=True)  # of a process that was killed here
+    files.tidy(path)
     files.write(path, b"".join(line for line, read in _lines(path) if read["step"] <= step))
 
 

@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard import mkl
 from regard.train import checkpoints, devices, interrupts, journal, randomness
-from regard.train.engine import Engine
+from regard.train.engine import Engine, Loss
 from regard.train.interrupts import Asked
 from regard.train.journal import Journal
 from regard.train.progress import News, Report, silent
 from regard.train.settings import Training
 from regard.train.stream import Batches
 
-# The mean over the tokens of a batch.
-Loss = Callable[[nn.Module, Any], Tensor]
 # Measured on other data than that of the training.
 Judge = Callable[[nn.Module], dict[str, float]]
 Stopped = Literal["finished", "early", "interrupted"]
@@ -128,12 +126,12 @@ def _trained(engine: Engine, judge: Judge | None, teller: "_Teller", asked: Aske
         told = last or _due(step, training.report_every)
         if told:
             teller.trained()
-        # several processes ask each other only where they wait for each other anyway
-        if told or engine.fabric.world_size == 1:
-            stop = engine.agreed(bool(asked))
         best = False
         if judge is not None and (last or _due(step, training.judge_every)):
             best = _judged(engine, judge, teller)
+        # several processes ask each other only where they wait for each other anyway
+        if told or engine.fabric.world_size == 1:
+            stop = engine.agreed(bool(asked))
         if best or stop or engine.done or _due(step, training.save_every):
             teller.saved()
     if engine.step >= training.steps:

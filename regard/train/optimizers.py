@@ -28,7 +28,7 @@ def made(model: nn.Module, settings: Optimizer, *, fused: bool = True) -> torch.
         "adamw": torch.optim.AdamW,
         "sgd": torch.optim.SGD,
     }
-    made: torch.optim.Optimizer = kinds[settings.kind](groups, fused=fused, **told)
+    made: torch.optim.Optimizer = kinds[settings.kind](groups, fused=fused or None, **told)
     return made
 
 

@@ -36,7 +36,7 @@ class News:
 
 @runtime_checkable
 class Report(Protocol):
-    """What `fit` calls while it trains; only the first process of many reports."""
+    """What is called during a training; only the first process of many reports."""
 
     def note(self, text: str) -> None:
         """Something worth knowing before it begins: what the data is, what was left out."""
@@ -186,12 +186,11 @@ class Live(Silent):
 
     def judged(self, step: int, metrics: dict[str, float], best: bool) -> None:
         star = "★" if best else " "
-        self._bar.console.print(f"{star} step {step:,}  {in_words(metrics)}", highlight=False)
+        self.note(f"{star} step {step:,}  {in_words(metrics)}")
 
     def end(self, step: int, stopped: str) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, completed=step, words=stopped, refresh=True)
-            self._bar.stop()
+        self._bar.update(self._task, completed=step, words=stopped, refresh=True)
+        self._bar.stop()
 
 
 def drawn_on(console: Any) -> Report:

@@ -19,29 +19,44 @@ SCHEMA = 1
 RUNS = Path("runs")
 
 
-def opened(recipe: str, config: Any, *, name: str, out: Path | None, resume: Path | None) -> Path:
+def opened(
+    recipe: str,
+    config: Any,
+    *,
+    data: dict[str, Any],
+    name: str,
+    out: Path | None = None,
+    resume: Path | None = None,
+    step: int | None = None,
+) -> Path:
     """The folder to train in, with the settings written: a new one, or that of the run to resume.
 
     Args:
+        data: facts about the data, which must not change while a run goes on.
         name: tells runs of one recipe apart; it stands behind the time.
         out: the folder to take instead of `runs/<recipe>/<time>-<name>`.
         resume: the folder of a run that goes on; only how it trains may have changed.
+        step: the checkpoint that it goes on from, if not the latest.
     """
     told: dict[str, Any] = {"schema": SCHEMA, "recipe": recipe, "settings": configs.plain(config)}
     if resume is not None:
         before = json.loads((resume / "config.json").read_text(encoding="utf-8"))
-        _refuse_changes(before["settings"], told["settings"], resume)
+        _refuse_changes(before["settings"], told["settings"], resume, step)
+        _refuse_other_data(resume / "data.json", data)
         files.write(resume / "config.json", _text({**before, **told}))
         return resume
     folder = out or RUNS / recipe / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     if (folder / "config.json").exists():
         raise ValueError(f"run: {folder} has a run in it; take --resume {folder}, or another --out")
     folder.mkdir(parents=True, exist_ok=True)
+    files.write(folder / "data.json", _text(data))
     files.write(folder / "config.json", _text({**told, "command": _command()}))
     return folder
 
 
-def _refuse_changes(before: dict[str, Any], after: dict[str, Any], run: Path) -> None:
+def _refuse_changes(
+    before: dict[str, Any], after: dict[str, Any], run: Path, step: int | None
+) -> None:
     """Refuse other settings for a run that goes on, apart from those of the training."""
     for name in sorted(before.keys() | after.keys()):
         if name != "training" and before.get(name) != after.get(name):
@@ -51,17 +66,17 @@ def _refuse_changes(before: dict[str, Any], after: dict[str, Any], run: Path) ->
     was, now = before["training"], after["training"]
     if was["seed"] != now["seed"] or was["optimizer"]["kind"] != now["optimizer"]["kind"]:
         raise ValueError(f"run: the seed and the kind of optimizer may not change in {run}")
-    done = checkpoints.latest(run / "checkpoints") or 0
+    done = (checkpoints.latest(run / "checkpoints") or 0) if step is None else step
     if now["steps"] < done:
         raise ValueError(f"run: {run} is at step {done} already, got training.steps={now['steps']}")
 
 
-def agreed(path: Path, told: dict[str, Any], *, what: str) -> None:
-    """Write facts that must not change while a run goes on, or refuse those that have."""
-    if not path.exists():
-        files.write(path, _text(told))
-    elif json.loads(path.read_text(encoding="utf-8")) != told:
-        raise ValueError(f"run: {what} is not what it was when {path.parent} began")
+def _refuse_other_data(path: Path, data: dict[str, Any]) -> None:
+    if json.loads(path.read_text(encoding="utf-8")) != data:
+        raise ValueError(
+            f"run: the data is not what it was when {path.parent} began; put it back, or begin "
+            "another run"
+        )
 
 
 def circumstances(run: Path, *, seconds: float, device: str) -> dict[str, Any]:

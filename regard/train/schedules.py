@@ -19,8 +19,10 @@ def share(schedule: Schedule, step: int, steps: int) -> float:
         assert schedule.after is not None
         assert schedule.every is not None
         return halving(step, after=schedule.after, every=schedule.every)
+    if schedule.kind == "constant":
+        return 1.0
     done = (step - schedule.warmup) / max(1, steps - schedule.warmup)
-    left = {"constant": _all, "linear": linear, "cosine": cosine}[schedule.kind](min(1.0, done))
+    left = (linear if schedule.kind == "linear" else cosine)(min(1.0, done))
     return schedule.floor + (1 - schedule.floor) * left
 
 
@@ -42,7 +44,3 @@ def cosine(done: float) -> float:
 def halving(step: int, *, after: int, every: int) -> float:
     """Luong et al. 2015, 4.1: halved at step `after`, and again every `every` steps."""
     return 1.0 if step < after else 0.5 ** (1 + (step - after) // every)
-
-
-def _all(done: float) -> float:
-    return 1.0

@@ -34,12 +34,12 @@ class Stream:
 
     def next(self) -> Any:
         """The next batch."""
-        for batch in self._left:
-            self.batch += 1
-            return batch
-        self.epoch, self.batch = self.epoch + 1, 0
-        self._left = self._batches.epoch(self.epoch, 0)
-        for batch in self._left:
-            self.batch += 1
-            return batch
-        raise ValueError(f"fit: expected batches, got none in epoch {self.epoch}")
+        batch = next(self._left, None)
+        if batch is None:
+            self.epoch, self.batch = self.epoch + 1, 0
+            self._left = self._batches.epoch(self.epoch, 0)
+            batch = next(self._left, None)
+        if batch is None:
+            raise ValueError(f"fit: expected batches, got none in epoch {self.epoch}")
+        self.batch += 1
+        return batch

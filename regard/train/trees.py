@@ -86,5 +86,5 @@ def _join(path: str, key: Any) -> str:
 
 def finite(tensors: list[Tensor]) -> bool:
     """Whether all of them hold numbers only, asked of the device once."""
-    norms = [torch.isfinite(x).all() for x in tensors if x.is_floating_point()]
-    return not norms or bool(torch.stack(norms).all())
+    each = [torch.isfinite(x).all() for x in tensors if x.is_floating_point()]
+    return not each or bool(torch.stack(each).all())

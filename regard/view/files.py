@@ -55,7 +55,7 @@ def save(trace: Trace, path: str | Path) -> Path:
     text = json.dumps(manifest, allow_nan=False)
     data = safetensors(_tensors(trace), {_KEY: text})
     if int.from_bytes(data[:8], "little") > LARGEST_HEADER:
-        raise ValueError(f"save: expected labels and outputs below {LARGEST_HEADER} bytes")
+        raise ValueError(f"save: expected labels and outputs of at most {LARGEST_HEADER} bytes")
     return write(path, data)
 
 

@@ -16,7 +16,8 @@ def test_one_process_on_the_device_that_was_asked_for(capfd):
 
 
 def test_half_precision_without_a_card_is_an_error_and_not_another_precision(monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     with pytest.raises(ValueError, match="fit: 16-mixed needs a card, got a cpu; take bf16-mixed"):
         launched(Training(precision="16-mixed"))
 

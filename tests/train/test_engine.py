@@ -115,6 +115,15 @@ def test_a_loaded_engine_goes_on_bit_for_bit(tmp_path, kind, dtype):
     assert toy.weights(again.average.model) == toy.weights(ours.average.model)
 
 
+def test_the_time_of_all_sittings_counts(tmp_path, monkeypatch):
+    ours = engine(tmp_path)
+    monkeypatch.setattr(ours, "_before", 1000.0)
+    ours.save()
+    again = engine(tmp_path)
+    again.load(0)
+    assert again.seconds > 1000
+
+
 def test_tied_weights_are_saved_once_and_stay_tied(tmp_path):
     def tied():
         model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))

@@ -21,6 +21,13 @@ def test_a_second_ctrl_c_is_a_keyboard_interrupt():
         os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_a_second_sigterm_is_the_same_wish():
+    with caught() as asked:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert asked
+
+
 def test_the_handlers_are_what_they_were_before_also_after_an_error():
     before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
     with pytest.raises(ZeroDivisionError), caught():

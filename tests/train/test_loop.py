@@ -92,6 +92,26 @@ def test_a_signal_finishes_the_step_and_saves(tmp_path, number):
     assert signal.getsignal(number) == before
 
 
+def test_a_signal_while_it_is_judged_takes_no_further_step(tmp_path):
+    def judge(model):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return toy.judge(model)
+
+    assert trained(tmp_path, judge=judge).step == 4
+
+
+def test_what_was_best_by_another_measure_is_forgotten(tmp_path):
+    judged = iter([5.0, 3.0, 2.0])
+
+    def judge(model):
+        return {"loss": 5.0, "bleu": next(judged)}
+
+    trained(tmp_path, judge=judge, steps=4)
+    other = {"watch": "bleu", "best": "highest"}
+    found = trained(tmp_path, judge=judge, resume=True, **other)
+    assert found.metrics == {"loss": 5.0, "bleu": 3.0}
+
+
 def test_going_back_to_a_step_forgets_what_came_after(tmp_path):
     trained(tmp_path, keep=9)
     whole = toy.said(tmp_path)
@@ -289,8 +309,13 @@ def test_what_is_global_is_left_as_found(tmp_path):
 
     model = toy.model().eval()
     model[1].train()
+
+    def loss(model, batch):
+        torch.set_num_threads(1)
+        return toy.loss(model, batch)
+
     before = found()
-    trained(tmp_path, model=model)
+    trained(tmp_path, model=model, loss=loss)
     assert found() == before
 
 
@@ -359,4 +384,3 @@ def test_two_processes_with_a_batch_each_are_one_with_two(tmp_path):
         subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(Path.cwd())})
     ours, theirs = ([x["loss"] for x in toy.said(tmp_path / r)] for r in ("two", "one"))
     assert ours == pytest.approx(theirs, rel=1e-12)
-    shutil.rmtree(tmp_path / "two")

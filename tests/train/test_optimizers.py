@@ -18,6 +18,12 @@ def test_each_kind_is_the_optimizer_of_pytorch(kind, expected):
     assert type(made(MODEL, Optimizer(kind))).__name__ == expected
 
 
+@pytest.mark.parametrize("kind", ["adam", "adamw", "sgd"])
+def test_what_is_not_fused_is_left_to_pytorch_to_speed_up(kind):
+    [group] = made(MODEL, Optimizer(kind, decay=0.0), fused=False).param_groups
+    assert (group["fused"], group["foreach"]) == (None, None)
+
+
 def test_matrices_decay_and_biases_and_norms_do_not():
     weights, rest = made(MODEL, Optimizer("adamw", decay=0.3)).param_groups
     assert (weights["weight_decay"], len(weights["params"])) == (0.3, 1)

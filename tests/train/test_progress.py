@@ -86,6 +86,15 @@ def test_a_stream_that_is_closed_is_no_trouble(terminal):
     report.end(50, "interrupted")
 
 
+@pytest.mark.parametrize("name", ["acc[dev]", "acc[/dev]"])
+def test_a_metric_is_shown_by_its_whole_name(name):
+    stream = io.StringIO()
+    report = Live(Console(file=stream, force_terminal=True, width=120))
+    report.begin(0, 2000)
+    report.judged(50, {name: 0.5}, True)
+    assert f"{name} 0.5" in stream.getvalue()
+
+
 def test_a_training_that_goes_on_says_from_where():
     stream = io.StringIO()
     Lines(stream).begin(500, 2000)
@@ -110,10 +119,6 @@ def test_the_bar_says_how_it_goes(monkeypatch):
     report.tick(51)
     report.end(51, "interrupted")
     assert "loss 3.1416 · rate 1.00e-03 · 12,346 tokens/s · 2:05 left" in stream.getvalue()
-
-
-def test_a_bar_that_never_began_can_end():
-    Live(Console(file=io.StringIO())).end(0, "failed")
 
 
 @pytest.mark.parametrize(("terminal", "kind"), [(True, Live), (False, Lines)])

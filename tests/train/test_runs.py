@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from regard.config import plain
-from regard.train import Checkpoint, Training, checkpoints, runs
+from regard.train import Checkpoint, Optimizer, Training, checkpoints, runs
 
 
 @dataclass(frozen=True)
@@ -16,13 +16,17 @@ class Config:
     training: Training = field(default_factory=Training)
 
 
+def opened(config=None, *, pairs=3, **told):
+    return runs.opened("translate", config or Config(), data={"pairs": pairs}, name="a", **told)
+
+
 def begun(folder):
-    return runs.opened("translate", Config(), name="a", out=folder, resume=None)
+    return opened(out=folder)
 
 
 def test_a_new_run_has_its_settings_at_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    folder = runs.opened("translate", Config(), name="tiny", out=None, resume=None)
+    folder = runs.opened("translate", Config(), data={}, name="tiny")
     told = json.loads((folder / "config.json").read_text())
     assert (told["schema"], told["recipe"]) == (1, "translate")
     assert told["settings"] == plain(Config())
@@ -33,15 +37,26 @@ def test_a_new_run_has_its_settings_at_once(tmp_path, monkeypatch):
 def test_a_run_is_not_begun_over_another(tmp_path):
     folder = begun(tmp_path / "x")
     with pytest.raises(ValueError, match="has a run in it; take --resume"):
-        runs.opened("translate", Config(), name="b", out=folder, resume=None)
-    assert runs.opened("translate", Config(), name="c", out=None, resume=folder) == folder
+        begun(folder)
+    assert opened(resume=folder) == folder
 
 
-def test_facts_that_changed_are_refused(tmp_path):
-    runs.agreed(tmp_path / "data.json", {"pairs": 3}, what="the data")
-    runs.agreed(tmp_path / "data.json", {"pairs": 3}, what="the data")
+def test_other_data_is_refused_and_the_run_stays_as_it_was(tmp_path):
+    folder = begun(tmp_path)
+    before = (folder / "config.json").read_bytes()
     with pytest.raises(ValueError, match="run: the data is not what it was when"):
-        runs.agreed(tmp_path / "data.json", {"pairs": 4}, what="the data")
+        opened(Config(training=Training(steps=20_000)), pairs=4, resume=folder)
+    assert (folder / "config.json").read_bytes() == before
+
+
+def test_an_earlier_step_is_a_way_back_from_fewer_steps_and_a_damaged_pointer(tmp_path):
+    folder, shorter = begun(tmp_path), Config(training=Training(steps=5))
+    for step in (3, 7):
+        checkpoints.save(folder / "checkpoints", Checkpoint(step, {}, {}))
+    (folder / "checkpoints" / "latest").write_text("gone")
+    with pytest.raises(checkpoints.DamagedError, match="on the command line with --step 7"):
+        opened(shorter, resume=folder)
+    assert opened(shorter, resume=folder, step=3) == folder
 
 
 @pytest.mark.parametrize("program", ["bin/regard", "regard/__main__.py"])
@@ -49,7 +64,7 @@ def test_a_run_keeps_the_command_that_began_it(tmp_path, monkeypatch, program):
     monkeypatch.setattr(sys, "argv", [f"/somewhere/{program}", "train", "translate", "name=a b"])
     folder = begun(tmp_path)
     monkeypatch.setattr(sys, "argv", ["regard", "train", "--resume", "x"])
-    runs.opened("translate", Config(), name="a", out=None, resume=folder)
+    opened(resume=folder)
     told = runs.circumstances(folder, seconds=1.23, device="cpu")
     assert told["command"] == "regard train translate 'name=a b'"
     assert told["seconds"] == 1.2
@@ -58,7 +73,7 @@ def test_a_run_keeps_the_command_that_began_it(tmp_path, monkeypatch, program):
 def test_how_it_trains_may_change_when_a_run_goes_on(tmp_path):
     folder = begun(tmp_path)
     longer = Config(training=Training(steps=20_000))
-    runs.opened("translate", longer, name="a", out=None, resume=folder)
+    opened(longer, resume=folder)
     told = json.loads((folder / "config.json").read_text())
     assert told["settings"]["training"]["steps"] == 20_000
 
@@ -68,16 +83,17 @@ def test_how_it_trains_may_change_when_a_run_goes_on(tmp_path):
     [
         (Config(width=9), r"run: only training\.… may change when .* goes on, got another width"),
         (Config(training=Training(seed=1)), "run: the seed and the kind of optimizer may not"),
+        (Config(training=Training(optimizer=Optimizer("sgd"))), "run: the seed and the kind of"),
         (Config(training=Training(steps=3)), r"is at step 7 already, got training\.steps=3"),
     ],
-    ids=["width", "seed", "steps"],
+    ids=["width", "seed", "optimizer", "steps"],
 )
 def test_a_refused_change_leaves_the_run_as_it_was(tmp_path, config, message):
     folder = begun(tmp_path)
     before = (folder / "config.json").read_bytes()
     checkpoints.save(folder / "checkpoints", Checkpoint(7, {}, {}))
     with pytest.raises(ValueError, match=message):
-        runs.opened("translate", config, name="a", out=None, resume=folder)
+        opened(config, resume=folder)
     assert (folder / "config.json").read_bytes() == before
 
 

@@ -6,9 +6,10 @@ from regard.train import Schedule
 from regard.train.schedules import cosine, halving, inverse_square_root, linear, share
 
 
-@pytest.mark.parametrize("kind", ["constant", "inverse_square_root", "linear", "cosine"])
+@pytest.mark.parametrize("kind", ["constant", "inverse_square_root", "linear", "cosine", "halving"])
 def test_every_schedule_rises_in_a_line_to_its_top(kind):
-    schedule = Schedule(kind, warmup=4)
+    halved = {"after": 50, "every": 10} if kind == "halving" else {}
+    schedule = Schedule(kind, warmup=4, **halved)
     assert [share(schedule, step, 100) for step in (1, 2, 3, 4)] == [0.25, 0.5, 0.75, 1.0]
 
 

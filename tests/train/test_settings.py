@@ -1,4 +1,5 @@
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
@@ -62,6 +63,8 @@ def test_a_schedule_refuses_what_contradicts_it(fields, message):
     ("fields", "message"),
     [
         ({"steps": 0}, "Training: expected steps of at least 1, got 0"),
+        ({"save_every": 0}, "Training: expected save_every of at least 1, got 0"),
+        ({"keep": 0}, "Training: expected keep of at least 1, got 0"),
         ({"clip": -1.0}, "Training: expected clip of at least 0, got -1.0"),
         ({"average": 1.0}, "Training: expected average from 0 to less than 1, got 1.0"),
         ({"patience": 2, "judge_every": 0}, "patience counts judgements, but judge_every is 0"),
@@ -73,9 +76,14 @@ def test_a_training_refuses_what_contradicts_it(fields, message):
         Training(**fields)
 
 
-def test_a_wrong_choice_is_answered_with_the_choices():
-    # what a caller without a type checker sees
-    from regard.train.settings import _choice
-
-    with pytest.raises(ValueError, match="Training: expected best to be one of lowest, highest"):
-        _choice("Training", "best", "least", ("lowest", "highest"))
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(Optimizer, "kind"), (Schedule, "kind")]
+    + [(Training, name) for name in ("precision", "device", "strategy", "best")],
+)
+def test_a_wrong_choice_is_answered_with_the_choices(kind, name):
+    # past the type checker of the tests, as callers without one come
+    given = SimpleNamespace(**vars(kind()) | {name: "other"})
+    words = rf"{kind.__name__}: expected {name} to be one of .*, got other"
+    with pytest.raises(ValueError, match=words):
+        kind.__post_init__(given)

@@ -14,6 +14,10 @@ class Element {
     return this.picked ?? chosen.attributes.value;
   }
   set value(text) { this.picked = text; }
+  get hidden() { return "hidden" in this.attributes; }
+  set hidden(whether) {
+    if (whether) this.attributes.hidden = ""; else delete this.attributes.hidden;
+  }
   getAttribute(name) { return this.attributes[name]; }
   setAttribute(name, value) { this.attributes[name] = value; }
   replaceChildren(...children) { this.children = children; }
@@ -47,7 +51,11 @@ new Function("document", script)(document);
 new Function("section", actions)(document.querySelector("section.map"));
 const texts = (selector) => document.querySelectorAll(selector).map((e) => e.textContent);
 const cells = document.querySelectorAll("rect.cell");
+const cursor = document.querySelector("rect.cursor").attributes;
+const under = cells.findIndex((c) => c.attributes.x === cursor.x && c.attributes.y === cursor.y);
 console.log(JSON.stringify({
   fills: cells.map((c) => c.attributes.fill), titles: cells.map((c) => c.textContent),
   table: texts("td"), readout: texts("p.readout"), most: texts("text.most"),
+  cursor: cursor.visibility === "visible" ? under : null,
+  hidden: document.querySelectorAll("div.controls").map((c) => c.hidden),
 }));

@@ -21,6 +21,16 @@ def test_the_same_picture_is_the_same_bytes(ending, tmp_path):
     assert a.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending])
 
 
+DATES = {"png": b"Creation Time", "svg": b"<dc:date>", "pdf": b"CreationDate"}
+
+
+@pytest.mark.parametrize("ending", DATES)
+def test_a_picture_names_neither_its_day_nor_what_drew_it(ending, tmp_path):
+    data = save_figure(matrix(translation()), tmp_path / f"a.{ending}").read_bytes()
+    assert b"Matplotlib" not in data
+    assert DATES[ending] not in data
+
+
 def test_text_in_svg_is_text(tmp_path):
     path = save_figure(matrix(odd(["<b>&", "$x_1$", "été"])), tmp_path / "picture.SVG")
     texts = re.findall(r"<text[^>]*>([^<]*)<", path.read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ import struct
 import pytest
 import torch
 
-from regard.view import Map, Slots, Trace, load, save
+from regard.view import Map, Slots, Trace, files, load, save
 from regard.view.files import LARGEST_HEADER
 from regard.view.trace import described
 from tests.view.traces import everything, translation
@@ -74,10 +74,13 @@ def test_the_same_trace_is_the_same_bytes(tmp_path):
 
 
 def test_two_maps_may_share_one_tensor(tmp_path):
-    w = torch.full((1, 1, 2, 2), 0.5)
-    maps = [Map("a", "x", "x", w), Map("b", "x", "x", w.mT)]
-    path = save(Trace([Slots("x", 2)], maps), tmp_path / "t.safetensors")
-    assert torch.equal(load(path).map("b").whole(), w)
+    w = torch.tensor([[[[0.7, 0.3], [0.2, 0.6]]]])
+    given = {"a": w, "b": w, "turned": w.mT}
+    maps = [Map(id, "x", "x", cells) for id, cells in given.items()]
+    again = load(save(Trace([Slots("x", 2)], maps), tmp_path / "t.safetensors"))
+    assert {map.id: map.whole().tolist() for map in again.maps} == {
+        id: cells.tolist() for id, cells in given.items()
+    }
 
 
 def test_a_map_that_fails_leaves_the_old_file(path):
@@ -97,6 +100,17 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
 def test_only_safetensors_are_written(tmp_path):
     with pytest.raises(ValueError, match=r"save: expected a path that ends in .safetensors, got"):
         save(translation(), tmp_path / "trace.json")
+
+
+def test_what_is_too_large_to_load_is_not_saved(path, monkeypatch):
+    length = int.from_bytes(path.read_bytes()[:8], "little")
+    monkeypatch.setattr(files, "LARGEST_HEADER", length)
+    load(save(everything(), path))
+    before = path.read_bytes()
+    monkeypatch.setattr(files, "LARGEST_HEADER", length - 1)
+    with pytest.raises(ValueError, match=f"save: expected labels and outputs of at most {length - 1} b"):
+        save(everything(), path)
+    assert path.read_bytes() == before
 
 
 def test_no_file_is_no_trace(tmp_path):
@@ -173,7 +187,8 @@ def put(*keys, value):
 
 CHANGES = {
     "schema": (put("schema", value=2), "expected schema 1, got 2. A newer regard reads it"),
-    "no schema": (put("schema", value="1"), "expected schema 1, got '1'"),
+    "older": (put("schema", value=0), "expected schema 1, got 0$"),
+    "no schema": (put("schema", value="1"), "expected schema 1, got '1'$"),
     "true schema": (put("schema", value=True), "'schema' of the wrong type, True"),
     "unknown": (put("evil", value=1), "the manifest has an unknown 'evil'"),
     "missing": (lambda m: m.pop("axes"), "the manifest has no 'axes'"),

@@ -59,18 +59,42 @@ def test_another_head_is_drawn_as_if_it_had_been_the_first():
 def test_the_keys_move_the_cursor_and_it_stays_inside():
     trace = translation()
     w = trace.map().weights()
-    (readout,) = ran(trace, press("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"))["readout"]
-    assert readout == f"mange → s: {float(w[1, 2]):.4f} (the row sums to 1.0000)"
-    (readout,) = ran(trace, press("Home", *["ArrowUp"] * 3, "End", *["ArrowDown"] * 9))["readout"]
-    assert readout.startswith("te → </s>: ")
+    shown = ran(trace, press("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"))
+    assert shown["cursor"] == 8 + 2
+    assert shown["readout"] == [f"mange → s: {float(w[1, 2]):.4f} (the row sums to 1.0000)"]
+    shown = ran(trace, press("Home", *["ArrowUp"] * 3, "End", *["ArrowDown"] * 9))
+    assert shown["cursor"] == 7 * 8 - 1
+    assert shown["readout"][0].startswith("te → </s>: ")
+
+
+@needs_node
+def test_the_controls_are_shown_where_the_script_runs_and_only_there():
+    controls = {"class": "controls", "hidden": None}
+    assert len(Parsed(page(translation())).texts("div", **controls)) == 1
+    assert ran(translation())["hidden"] == [False]
+
+
+@needs_node
+def test_the_cursor_comes_with_the_focus_and_goes_with_escape():
+    focus = "section.querySelector('svg').fire('focus');"
+    steps = {
+        "": None,
+        focus: 0,
+        press("End") + focus: 0,
+        focus + press("End") + focus: 7,
+        focus + press("End", "Escape"): None,
+        focus + press("End", "Escape") + focus: 0,
+    }
+    assert {actions: ran(translation(), actions)["cursor"] for actions in steps} == steps
 
 
 @needs_node
 def test_pointing_at_a_cell_reads_it_out():
     action = "const svg = section.querySelector('svg');"
     action += "svg.fire('pointerover', {target: section.querySelectorAll('rect.cell')[9]});"
-    (readout,) = ran(translation(), action)["readout"]
-    assert readout.startswith("mange → eat: ")
+    shown = ran(translation(), action)
+    assert shown["cursor"] == 9
+    assert shown["readout"][0].startswith("mange → eat: ")
 
 
 @needs_node

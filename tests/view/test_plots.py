@@ -1,8 +1,10 @@
 """What is drawn is what was seen: cells, labels and titles."""
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import LogNorm, Normalize, PowerNorm
 from matplotlib.transforms import Bbox
 
 from regard.view import Grid, Map, Slots, Steps, Tokens, Trace, by_words, matrix, ribbons, wall
@@ -28,6 +30,27 @@ def test_the_cells_of_a_matrix_are_the_weights(scale):
     trace = translation(layers=2, heads=3)
     drawn = matrix(trace, layer=1, head=2, scale=scale).axes[0].images[0].get_array()
     assert np.array_equal(drawn, trace.map().weights(1, 2).numpy())
+
+
+@pytest.mark.parametrize(
+    ("scale", "kind", "hundredth"),
+    [("linear", Normalize, 0.01), ("sqrt", PowerNorm, 0.1), ("log", LogNorm, 0.5)],
+)
+def test_a_scale_says_how_a_weight_becomes_a_colour(scale, kind, hundredth):
+    trace = translation(heads=2)
+    norms = [plot(trace, scale=scale).axes[0].images[0].norm for plot in (matrix, wall)]
+    w = trace.map().whole()
+    for norm, most in zip(norms, (float(w[0, 0].max()), float(w.max())), strict=True):
+        assert type(norm) is kind
+        assert list(norm([most / 100, most])) == pytest.approx([hundredth, 1])
+
+
+def test_another_scale_is_refused(monkeypatch):
+    # the shape checks of the tests would refuse it first, in other words
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    for plot in (matrix, wall):
+        with pytest.raises(ValueError, match="expected scale linear, sqrt or log, got 'cubic'"):
+            plot(translation(), scale="cubic")
 
 
 def test_the_cells_of_words_are_the_merged_weights():

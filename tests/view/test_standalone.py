@@ -71,6 +71,15 @@ def test_every_map_is_shown_or_the_one_that_was_named():
     assert [m["id"] for m in data(page(trace, map="b"))["maps"]] == ["b"]
 
 
+def test_a_map_with_fewer_heads_begins_with_its_last():
+    many, few = torch.rand(2, 3, 2, 2) / 2, torch.rand(1, 2, 2, 2) / 2
+    maps = [Map("a", "s", "s", many, 2, 3), Map("b", "s", "s", few, 1, 2)]
+    parsed = Parsed(page(Trace([Slots("s", 2)], maps), layer=1, head=2))
+    assert parsed.texts("option", selected=None) == ["1", "2", "1"]
+    shown = torch.cat([many[1, 2], few[0, 1]]).flatten()
+    assert np.allclose([float(text) for text in parsed.texts("td")], shown, atol=6e-5)
+
+
 def hostile() -> Trace:
     wild = {"model": HOSTILE[0], "family": HOSTILE[1], "title": HOSTILE[4], "device": HOSTILE[3]}
     told = {"notes": HOSTILE, "versions": {HOSTILE[0]: "<i>"}, "edits": [{HOSTILE[3]: HOSTILE}]}
@@ -128,12 +137,24 @@ def test_nothing_is_asked_of_the_network():
 
 
 def test_outputs_notes_and_facts_are_told():
-    trace = translation(model="small", seed=0, notes=["read me"], versions={"torch": "2.13"})
+    facts = {"model": "small", "family": "gpt", "run_id": "r1", "dtype": "half", "device": "cpu"}
+    trace = translation(**facts, seed=0, notes=["read me"], versions={"torch": "2.13"})
     parsed = Parsed(page(trace))
     assert parsed.texts("h1") == ["small"]
     assert parsed.texts("li") == ["read me"]
     told = dict(zip(parsed.texts("dt"), parsed.texts("dd"), strict=True))
-    assert told == {"text": "Elle…", "model": "small", "seed": "0", "torch": "2.13"}
+    assert told == {"text": "Elle…", **facts, "seed": "0", "torch": "2.13"}
+
+
+def test_edits_are_told():
+    parsed = Parsed(page(translation(notes=["read me"], edits=[{"head": [0, 1]}])))
+    assert parsed.texts("li") == ["read me", 'edited: {"head": [0, 1]}']
+
+
+def test_every_page_says_what_a_weight_means():
+    (note,) = Parsed(page(translation())).texts("footer")
+    assert "A row is a query and a column is a key." in note
+    assert "where the model looked, not why it answered." in note
 
 
 def test_words_are_shown_as_one():
@@ -147,7 +168,10 @@ def test_the_same_trace_is_the_same_page():
 
 
 def test_a_page_is_written_in_unicode():
-    assert "林檎" in page(odd(["林檎", "سلام"])).encode().decode("utf-8")
+    text = page(odd(["林檎", "سلام"]))
+    assert "林檎" in text.encode().decode("utf-8")
+    # a browser looks no further for it
+    assert '<meta charset="utf-8">' in text[:1024]
 
 
 def test_what_a_page_cannot_hold_is_refused():

@@ -57,9 +57,21 @@ def test_escapes_never_reach_the_terminal():
 
 
 def test_wide_letters_keep_the_columns_straight():
-    lines = alignment(odd(["林檎", "ab"])).splitlines()[2:5]
-    assert lines[0] == "     林檎 ab"
-    assert all(columns(line[: line.index(" ", 4) + 1]) <= 10 for line in lines)
+    axes = [Tokens("source", ["林檎", "ab", "cde"]), Tokens("target", ["苹", "une"])]
+    w = torch.tensor([[0.3, 0.7, 0.0], [0.0, 0.1, 0.9]])
+    text = alignment(Trace(axes, [Map("m", "target", "source", w[None, None])]))
+    assert text.splitlines()[2:5] == [
+        "    林檎 ab cde",
+        " 苹 ▒▒▒▒ ▓▓  ·",
+        "une  ·   ░░ ███",
+    ]
+
+
+def test_the_legend_is_as_long_as_there_is_room():
+    long = "· below 5 %   ░ to 25 %   ▒ to 50 %   ▓ to 75 %   █ above"
+    short = "·<5 ░≤25 ▒≤50 ▓≤75 █>75 %"
+    for width, legend in ((30, short), (56, short), (57, long), (80, long)):
+        assert alignment(small(), width=width).splitlines()[-1] == legend
 
 
 def test_a_cell_is_as_dark_as_its_weight():

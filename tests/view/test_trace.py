@@ -57,6 +57,15 @@ def test_half_precision_is_allowed_its_rounding():
     w = torch.randn(1, 1, 50, 999).softmax(-1)
     for dtype in (torch.float16, torch.bfloat16):
         Map("m", "q", "k", w.to(dtype))
+    thirds = torch.full((1, 1, 1, 3), 1 / 3).bfloat16()
+    assert thirds.float().sum() > 1.0015
+    Map("m", "q", "k", thirds)
+
+
+def test_half_precision_is_allowed_no_more_than_its_rounding():
+    w = torch.tensor([[[[0.5, 0.5, 0.01]]]]).bfloat16()
+    with pytest.raises(ValueError, match=r"rows that sum to at most 1, got 1\.01"):
+        Map("m", "q", "k", w)
 
 
 @pytest.mark.parametrize(
