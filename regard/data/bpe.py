@@ -105,13 +105,10 @@ class Vocabulary:
             raise ValueError(f"{where}: expected ids from 0 to {self.size - 1}, got {strange[0]}")
 
 
-def learned(texts: Iterable[str], size: int, *, least: int = 2) -> Vocabulary:
+def learned(texts: Iterable[str], size: int) -> Vocabulary:
     """A vocabulary of at most `size` ids that writes `texts` with few of them.
 
     The same texts give the same vocabulary, in whatever order they come.
-
-    Args:
-        least: how often two pieces must meet to become one.
     """
     if isinstance(texts, str):
         raise ValueError("learned: expected many texts, got one")
@@ -120,7 +117,7 @@ def learned(texts: Iterable[str], size: int, *, least: int = 2) -> Vocabulary:
     tokenizer = _empty(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=size,
-        min_frequency=least,
+        min_frequency=2,
         special_tokens=list(SPECIALS),
         initial_alphabet=list(_BYTE),
         show_progress=False,

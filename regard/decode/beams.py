@@ -1,6 +1,5 @@
 """Beam search that stops early only when it can prove that nothing better is to come."""
 
-import math
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +18,7 @@ def beam(
     *,
     begin: int,
     end: int,
-    longest: int,
+    longest: int | Tensor,
     width: int = 5,
     length_penalty: check.Number = 0.0,
     best: int = 1,
@@ -40,11 +39,14 @@ def beam(
     """
     if not 1 <= best <= width:
         raise ValueError(f"beam: expected best from 1 to width = {width}, got {best}")
-    if not math.isfinite(length_penalty):
-        raise ValueError(f"beam: expected a finite length_penalty, got {length_penalty}")
-    penalties = [((5 + n) / 6) ** length_penalty for n in steps.lengths("beam", longest)]
+    # beyond, the penalties of long sentences leave what float32 can hold
+    if not -10 <= length_penalty <= 10:
+        raise ValueError(f"beam: expected length_penalty from -10 to 10, got {length_penalty}")
     state = model.start(source)
     B, device = states.batch("beam", state)
+    limits = steps.limits("beam", longest, B, device)
+    cuts = set(limits.tolist())
+    penalties = [((5 + n) / 6) ** length_penalty for n in range(1, max(cuts) + 1)]
     state, fresh = states.spread(state, width)
     tokens = torch.full((B, width), begin, device=device)
     # The beams of a source start alike, so only one of them counts.
@@ -56,11 +58,14 @@ def beam(
         logits, state = model.step(tokens.flatten(), state)
         ended, going = _grown(running, steps.checked("beam", logits, B * width, end), end)
         pool = pool.joined(ended, settled, length, penalty)
-        if length == longest:
-            pool = pool.joined(going, settled, length, penalty)
+        if length in cuts:
+            pool = pool.joined(going, settled | (limits != length), length, penalty)
         running, parents, tokens = going
         history.append((parents, tokens))
-        done = settled | ~_may_enter(pool, running, penalties[length:])
+        # penalties rise or fall with the length: the largest to come is the last or the next
+        following = penalties[min(length, len(penalties) - 1)]
+        ahead = running.new_tensor(penalties)[limits - 1].clamp(min=following)
+        done = settled | (limits <= length) | ~_may_enter(pool, running, ahead)
         lost = running.isnan().any(1) | (done & pool.scores[:, 0].isneginf())
         if steps.over("beam", done, lost & ~settled, length):
             break
@@ -122,16 +127,14 @@ class _Pool(NamedTuple):
         return _Pool(*(x.gather(1, order[:, : self.scores.shape[1]]) for x in both))
 
 
-def _may_enter(pool: _Pool, running: Tensor, penalties: list[float]) -> Tensor:
-    """Whether a running beam can still enter a pool (B,), with the penalties of lengths to come.
+def _may_enter(pool: _Pool, running: Tensor, largest: Tensor) -> Tensor:
+    """Whether a running beam can still enter a pool (B,), with the largest penalties to come (B,).
 
     A beam of log p that ends later has log p' / penalty with log p' <= log p <= 0. The largest
-    penalty to come bounds that from above, whatever the sign of α: log p / max(penalties). Rounding
+    penalty to come bounds that from above, whatever the sign of α: log p / largest. Rounding
     keeps the order of sums and quotients, so the bound holds for the numbers computed, too.
     """
-    if not penalties:
-        return torch.zeros_like(running[:, 0]).bool()
-    return running.amax(1) / max(penalties) > pool.scores[:, -1]
+    return running.amax(1) / largest > pool.scores[:, -1]
 
 
 def _traced(pool: _Pool, parents: Tensor, tokens: Tensor, *, end: int) -> Decoded:

@@ -38,14 +38,14 @@ class Draw:
 
 
 @torch.no_grad()
-def greedy(model: Steps, source: Any, *, begin: int, end: int, longest: int) -> Decoded:
+def greedy(model: Steps, source: Any, *, begin: int, end: int, longest: int | Tensor) -> Decoded:
     """One hypothesis a source: at each step the likeliest token.
 
     Args:
         source: handed to `model.start`.
         begin: the token that is fed first.
         end: the token that ends a hypothesis.
-        longest: the most tokens of a hypothesis, `end` counted.
+        longest: the most tokens of a hypothesis, `end` counted; one number, or one a source (B,).
     """
     best = partial(torch.argmax, dim=-1)
     return _alone("greedy", model, source, best, begin=begin, end=end, longest=longest)
@@ -58,7 +58,7 @@ def sample(
     *,
     begin: int,
     end: int,
-    longest: int,
+    longest: int | Tensor,
     draw: Draw | None = None,
     generator: torch.Generator | None = None,
 ) -> Decoded:
@@ -83,17 +83,18 @@ def _alone(
     *,
     begin: int,
     end: int,
-    longest: int,
+    longest: int | Tensor,
 ) -> Decoded:
     """One hypothesis a source, each next token chosen by `choose` from log-probabilities (B, V)."""
-    lengths = steps.lengths(where, longest)
     state = model.start(source)
     B, device = states.batch(where, state)
+    limits = steps.limits(where, longest, B, device)
     tokens = torch.full((B,), begin, device=device)
     total = torch.zeros(B, device=device)
     count, done = torch.zeros_like(tokens), torch.zeros_like(tokens).bool()
+    ended = done
     history = []
-    for length in lengths:
+    for length in range(1, int(limits.max()) + 1):
         logits, state = model.step(tokens, state)
         gains = steps.checked(where, logits, B, end).log_softmax(-1)
         chosen = choose(gains)
@@ -101,7 +102,8 @@ def _alone(
         tokens = chosen.masked_fill(done, end)
         total = total + gain.masked_fill(done, 0)
         count = count + ~done
-        done = done | (tokens == end)
+        ended = ended | (~done & (tokens == end))
+        done = ended | (limits <= length)
         history.append(tokens)
         if steps.over(where, done, ~total.isfinite(), length):
             break
@@ -109,7 +111,7 @@ def _alone(
     return Decoded(
         tokens=torch.stack(history, dim=1)[:, None],
         lengths=count[:, None],
-        finished=done[:, None],
+        finished=ended[:, None],
         scores=total[:, None],
         log_probabilities=total[:, None],
         parents=tokens.new_zeros(T, B, 1),

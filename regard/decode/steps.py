@@ -23,10 +23,14 @@ class Steps(Protocol):
         """The logits (B, V) of what follows `tokens` (B,), and the state after them."""
 
 
-def lengths(where: str, longest: int) -> range:
-    if longest < 1:
-        raise ValueError(f"{where}: expected longest >= 1, got {longest}")
-    return range(1, longest + 1)
+def limits(where: str, longest: int | Tensor, rows: int, device: torch.device) -> Tensor:
+    """The most tokens of each source's hypotheses (B,)."""
+    given = torch.as_tensor(longest, device=device)
+    if given.dim():
+        check.shape(where, "longest", given, B=rows)
+    if int(given.min()) < 1:
+        raise ValueError(f"{where}: expected longest >= 1, got {int(given.min())}")
+    return given.expand(rows)
 
 
 def checked(where: str, logits: Tensor, rows: int, end: int) -> Tensor:

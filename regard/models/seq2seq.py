@@ -207,6 +207,9 @@ class Seq2Seq(nn.Module):
         tokens, lengths = source
         check.shape("Seq2Seq", "source", tokens, B=None, S=None)
         check.shape("Seq2Seq", "lengths", lengths, B=tokens.shape[0])
+        S = tokens.shape[1]
+        if check.readable(lengths) and not ((lengths > 0) & (lengths <= S)).all():
+            raise ValueError(f"Seq2Seq: expected lengths from 1 to S={S}, got {lengths.tolist()}")
         memory, last = self.encoder(self._embedded(self.source, tokens), lengths)
         places = torch.arange(tokens.shape[1], device=tokens.device)
         attention = self.decoder.attention

@@ -193,7 +193,12 @@ def run(
 
 def evaluate(loaded: Any, evaluation: Evaluation) -> dict[str, Any]:
     """BLEU and chrF in points, and the loss a token, on pairs that the training did not see."""
+    needed()
     if evaluation.pairs is None:
+        if not {"settings", "facts"} <= loaded.card.keys():
+            raise ValueError(
+                "translate: the card does not say which pairs were held out; give pairs=FILE"
+            )
         settings = configs.restored(Config, loaded.card["settings"])
         parts = settings.data.parted(settings.data.read().pairs)
         if facts(parts) != loaded.card["facts"]:
@@ -226,7 +231,7 @@ def evaluate(loaded: Any, evaluation: Evaluation) -> dict[str, Any]:
 
 def predict(loaded: Any, input: str, *, beam: int = 5) -> Prediction:
     """The translation of one sentence."""
-    decoded = _decoded(loaded, _ids(loaded, input), beam)
+    decoded = _decoded(loaded, _ids(loaded, input), beam, best=beam)
     texts = map(loaded.tokenizer.decode, decoded.sequences()[0])
     candidates = list(zip(texts, decoded.scores[0].tolist(), strict=True))
     return Prediction(candidates[0][0], candidates)
@@ -273,9 +278,7 @@ def _mean_loss(model: nn.Module, batches: TokenBatches) -> float:
     return sum(loss for loss, _ in sums) / sum(tokens for _, tokens in sums)
 
 
-def _translated(
-    loaded: Any, texts: list[str], *, beam: int = 1, length_penalty: float = PENALTY
-) -> list[str]:
+def _translated(loaded: Any, texts: list[str], *, beam: int, length_penalty: float) -> list[str]:
     """The best translation of each text, many at a time."""
     sources = loaded.tokenizer.encode_all(texts)
     most = AT_ONCE // beam
@@ -288,14 +291,16 @@ def _translated(
     return found
 
 
-def _decoded(loaded: Any, source: list[int], beam: int) -> decode.Decoded:
+def _decoded(loaded: Any, source: list[int], beam: int, *, best: int = 1) -> decode.Decoded:
     [batch] = TokenBatches([(source, [])], tokens=AT_ONCE, seed=0).epoch(0)
-    return _searched(loaded.model, batch, beam, PENALTY)
+    return _searched(loaded.model, batch, beam, PENALTY, best=best)
 
 
-def _searched(model: Any, batch: Batch, beam: int, length_penalty: float) -> decode.Decoded:
+def _searched(
+    model: Any, batch: Batch, beam: int, length_penalty: float, *, best: int = 1
+) -> decode.Decoded:
     source = (batch.source, batch.source_lengths)
-    longest = 2 * batch.source.shape[1] + 10
+    longest = 2 * batch.source_lengths + 10
     if beam == 1:
         return decode.greedy(model, source, begin=BEGIN, end=END, longest=longest)
     return decode.beam(
@@ -305,7 +310,7 @@ def _searched(model: Any, batch: Batch, beam: int, length_penalty: float) -> dec
         end=END,
         longest=longest,
         width=beam,
-        best=beam,
+        best=best,
         length_penalty=length_penalty,
     )
 

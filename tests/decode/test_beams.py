@@ -58,12 +58,22 @@ def test_a_narrow_beam_is_the_search_written_down_with_lists(width, alpha):
 def test_to_stop_early_changes_nothing(alpha, monkeypatch):
     source, options = tables(50, 5), {"width": 3, "best": 2, "length_penalty": alpha}
     early = beam(Trigrams(), source, **MARKS, longest=12, **options)
-    never = lambda pool, running, penalties: torch.full((50,), bool(penalties))  # noqa: E731
-    monkeypatch.setattr(beams, "_may_enter", never)
+    monkeypatch.setattr(beams, "_may_enter", lambda *_: torch.full((50,), True))
     late = beam(Trigrams(), source, **MARKS, longest=12, **options)
     assert late.tokens.shape[2] == 12
     assert early.sequences() == late.sequences()
     assert torch.equal(early.scores, late.scores)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_a_limit_for_each_source_is_that_source_alone_with_its_limit(alpha):
+    source, options = tables(30, 5), {"width": 4, "best": 3, "length_penalty": alpha}
+    limits = torch.randint(1, 11, (30,))
+    together = beam(Trigrams(), source, **MARKS, longest=limits, **options)
+    for b, limit in enumerate(limits.tolist()):
+        alone = beam(Trigrams(), source[b : b + 1], **MARKS, longest=limit, **options)
+        assert_same(said(together, b), said(alone, 0))
+        assert torch.equal(together.finished[b], alone.finished[0])
 
 
 def test_a_search_that_is_sure_stops():
@@ -234,7 +244,8 @@ REFUSED = {
     "beam: expected best from 1 to width = 5, got 6": {"best": 6},
     "beam: expected best from 1 to width = 0, got 1": {"width": 0},
     "beam: expected longest >= 1, got 0": {"longest": 0},
-    "beam: expected a finite length_penalty, got inf": {"length_penalty": math.inf},
+    "beam: expected length_penalty from -10 to 10, got inf": {"length_penalty": math.inf},
+    "beam: expected length_penalty from -10 to 10, got 2000.0": {"length_penalty": 2000.0},
     "beam: expected end from 0 to V - 1 = 2, got 3": {"end": 3},
 }
 

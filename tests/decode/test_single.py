@@ -75,7 +75,16 @@ def test_what_does_not_end_is_cut():
     assert found.sequences() == [[[1] * 5]] and not found.finished.any()
 
 
-@pytest.mark.parametrize("draw", [Draw(1e-6), Draw(1e-30), Draw(top_k=1), Draw(top_p=1e-6)])
+def test_a_limit_for_each_source_is_that_source_alone_with_its_limit():
+    source, limits = tables(30, 5), torch.randint(1, 11, (30,))
+    together = greedy(Trigrams(), source, **MARKS | {"longest": limits})
+    for b, limit in enumerate(limits.tolist()):
+        alone = greedy(Trigrams(), source[b : b + 1], **MARKS | {"longest": limit})
+        assert together.sequences()[b] == alone.sequences()[0]
+        assert together.finished[b] == alone.finished[0]
+
+
+@pytest.mark.parametrize("draw", [Draw(1e-6), Draw(1e-310), Draw(top_k=1), Draw(top_p=1e-6)])
 def test_a_draw_with_no_choice_is_greedy(draw):
     source = tables(50, 5)
     assert (

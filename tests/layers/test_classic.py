@@ -82,6 +82,13 @@ def test_a_batch_is_its_rows(name):
 
 
 @pytest.mark.parametrize("name", LAYERS)
+def test_a_bias_of_minus_infinity_hides_what_a_rule_hides(name):
+    layer, (x, memory) = LAYERS[name](), some(name)
+    bias = torch.where(torch.arange(K) < 3, 0.0, -math.inf).expand(B, 1, 1, K)
+    assert_close(layer(x, memory, bias=bias), layer(x, memory[:, :3]))
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_padding_changes_nothing_not_even_if_it_is_nan(name):
     layer, (x, memory) = LAYERS[name](), some(name)
     more = torch.cat([memory, torch.full((B, 3, M), math.nan)], 1)

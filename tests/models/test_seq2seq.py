@@ -112,6 +112,48 @@ def test_the_state_begins_with_what_the_backward_direction_read_last():
     torch.testing.assert_close(state.hidden[0], torch.tanh(model.bridge[0](last)))
 
 
+def test_a_step_by_hand():
+    model, source, _ = given(KINDS["deep lstm"])
+    state, words = model.start(source), torch.tensor([4, 5, 6])
+    logits, moved = model.step(words, state)
+    word = model.target.weight[words] * 7**0.5
+    x = torch.cat([word, moved.context], 1)
+    for i, cell in enumerate(model.decoder.cells):
+        x, c = cell(x, (state.hidden[i], state.hidden[2 + i]))
+        torch.testing.assert_close((moved.hidden[i], moved.hidden[2 + i]), (x, c))
+    read = model.readout
+    both = read.state(x) + read.word(word) + read.context(moved.context)
+    torch.testing.assert_close(logits, model.out(torch.maximum(both[:, ::2], both[:, 1::2])))
+
+
+def test_the_one_context_is_what_the_top_layer_read():
+    model, source, _ = given(replace(KINDS["context"], layers=2))
+    state = model.start(source)
+    ends = state.memory[torch.arange(B), source[1] - 1, :6]
+    torch.testing.assert_close(state.context, torch.cat([ends, state.memory[:, 0, 6:]], 1))
+
+
+def test_recurrent_matrices_begin_orthogonal():
+    for gate in Seq2Seq(TINY).decoder.cells[0].weight_hh.split(6):
+        torch.testing.assert_close(gate @ gate.T, torch.eye(6), rtol=0, atol=1e-5)
+
+
+def test_dropout_is_for_training():
+    model, source, target = given(replace(TINY, layers=2, dropout=0.5))
+    assert torch.equal(model(source, target), model(source, target))
+    model.train()
+    assert not torch.equal(model(source, target), model(source, target))
+
+
+@pytest.mark.parametrize("length", [0, S + 1])
+def test_lengths_that_do_not_fit_are_refused(length):
+    model, (tokens, _), _ = given(TINY)
+    with pytest.raises(
+        ValueError, match=rf"Seq2Seq: expected lengths from 1 to S=5, got .*{length}"
+    ):
+        model.start((tokens, torch.tensor([S, 2, length])))
+
+
 def test_one_context_at_every_step_and_a_state_of_zero():
     model, source, _ = given(KINDS["context"])
     state = model.start(source)

@@ -9,13 +9,12 @@ import torch
 
 from regard import load
 from regard.config import override
+from regard.data.batches import END
 from regard.recipes import translate
 from regard.recipes.translate import Config, Evaluation
 from regard.train import journal
 from regard.train.progress import Silent
 from regard.view import UnseenError
-
-pytest.importorskip("sacrebleu")
 
 NOUNS = ["cat", "dog", "sun", "sea", "tree", "house", "boat", "bird", "star", "moon"]
 VERBS = ["sees", "likes", "finds", "wants", "has", "knows"]
@@ -54,6 +53,7 @@ def config(pairs) -> Config:
 
 @pytest.fixture(scope="module")
 def result(config, tmp_path_factory):
+    pytest.importorskip("sacrebleu")
     return translate.run(config, out=tmp_path_factory.mktemp("run"))
 
 
@@ -72,6 +72,47 @@ def test_evaluating_again_gives_the_number_of_the_card(result, loaded):
     again = translate.evaluate(loaded, Evaluation())
     assert again["bleu"] == loaded.card["numbers"]["bleu"] == result.metrics["bleu"]
     assert again["pairs"] == 30
+    assert translate.evaluate(loaded, Evaluation(part="development"))["pairs"] == 20
+
+
+def test_a_card_that_does_not_say_what_was_held_out_is_refused(loaded):
+    bare = replace(loaded, card={"name": "bare"})
+    with pytest.raises(ValueError, match="translate: the card does not say which pairs were held"):
+        translate.evaluate(bare, Evaluation())
+
+
+def test_the_search_is_told_what_was_asked_for(loaded, monkeypatch):
+    asked, search = [], translate.decode.beam
+    kept = lambda *given, **told: asked.append(told) or search(*given, **told)  # noqa: E731
+    monkeypatch.setattr(translate.decode, "beam", kept)
+    translate.evaluate(loaded, Evaluation(beam=3, length_penalty=0.5))
+    assert {(told["width"], told["best"], told["length_penalty"]) for told in asked} == {
+        (3, 1, 0.5)
+    }
+
+
+def test_a_translation_does_not_depend_on_its_neighbours(loaded):
+    # a sentence that does not end is cut by its own length
+    text, long = "sees sees", "the cat finds the dog " * 9
+    search = {"beam": 1, "length_penalty": 0.0}
+    loaded.model.out.bias.data[END] -= 1e4
+    try:
+        alone = translate._translated(loaded, [text], **search)
+        beside = translate._translated(loaded, [text, long], **search)
+    finally:
+        loaded.model.out.bias.data[END] += 1e4
+    assert beside[0] == alone[0]
+
+
+def test_smoothing_and_the_longest_sentence_reach_the_training(config, tmp_path):
+    pytest.importorskip("sacrebleu")
+    with pytest.raises(ValueError, match="examples: expected pairs of at most 1 tokens a side"):
+        translate.run(override(config, ["data.longest=1"]), out=tmp_path / "short")
+    few = ["training.steps=1"]
+    plain = translate.run(override(config, [*few, "smoothing=0"]), out=tmp_path / "plain")
+    smooth = translate.run(override(config, few), out=tmp_path / "smooth")
+    first = [journal.lines(run.folder / "journal.jsonl")[1]["loss"] for run in (plain, smooth)]
+    assert first[0] != first[1]
 
 
 def test_a_file_of_ones_own_is_measured_too(loaded, tmp_path):
@@ -88,6 +129,7 @@ def test_a_prediction_is_the_best_of_its_beam(loaded):
     scores = [score for _, score in beam.candidates]
     assert scores == sorted(scores, reverse=True)
     assert len({text for text, _ in beam.candidates}) == 4
+    assert beam.text == beam.candidates[0][0]
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -145,6 +187,7 @@ def test_changed_data_is_refused(config, result, pairs, tmp_path):
 
 
 def test_what_was_left_out_is_told(config, pairs, tmp_path):
+    pytest.importorskip("sacrebleu")
     told = []
 
     class Told(Silent):

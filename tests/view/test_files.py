@@ -108,7 +108,9 @@ def test_what_is_too_large_to_load_is_not_saved(path, monkeypatch):
     load(save(everything(), path))
     before = path.read_bytes()
     monkeypatch.setattr(files, "LARGEST_HEADER", length - 1)
-    with pytest.raises(ValueError, match=f"save: expected labels and outputs of at most {length - 1} b"):
+    with pytest.raises(
+        ValueError, match=f"save: expected labels and outputs of at most {length - 1} b"
+    ):
         save(everything(), path)
     assert path.read_bytes() == before
 

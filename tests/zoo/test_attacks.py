@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import struct
-import sys
 from pathlib import Path
 
 import pytest
@@ -206,13 +205,11 @@ TOKENIZERS = {
 
 
 def refused(folder: Path, words: str) -> None:
-    before = set(sys.modules)
     with pytest.raises(ValueError, match=words) as error:
         load(folder)
     assert str(error.value).startswith("load: ")
     assert len(str(error.value).splitlines()) == 1
     assert len(str(error.value)) < 1000
-    assert not {"os.system", "Evil"} & (set(sys.modules) - before)
     assert not Path("pwned").exists()
 
 
