@@ -54,12 +54,15 @@ def why_not(call: Call) -> str | None:
         return "flex attention has no dropout"
     if q.dtype == torch.float64:
         return "flex attention has no float64"
-    learned = torch.is_grad_enabled() and any(x.requires_grad for x in tensors_of(call))
-    if q.device.type == "cpu" and learned:
+    if q.device.type == "cpu" and _learned(call):
         return "flex attention has no backward on a CPU"
     if q.device.type not in ("cpu", "cuda"):
         return f"flex attention does not run on {q.device.type}"
     return None
+
+
+def _learned(call: Call) -> bool:
+    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors_of(call))
 
 
 def pays(call: Call) -> bool:
@@ -68,9 +71,9 @@ def pays(call: Call) -> bool:
     if call.q.device.type != "cuda" or Q * K < WORTH or not _has_triton():
         return False
     functions = [*parts(call.rule), *([] if call.bias is None else [call.bias])]
-    learned = any(x.requires_grad for x in tensors_of((call.rule, call.bias)))
-    kept = all(isinstance(f, KNOWN) for f in functions)
-    return kept and not learned and any(f != causal for f in functions)
+    if not all(isinstance(f, KNOWN) for f in functions) or all(f == causal for f in functions):
+        return False
+    return not any(x.requires_grad for x in tensors_of((call.rule, call.bias)))
 
 
 def attention(call: Call) -> Tensor:
