@@ -12,7 +12,7 @@ from benchmarks.measure import Row, save
 
 DOCS = Path(__file__).parent.parent / "docs"
 ON_CPU = ("door", "looking", "window", "additive", "engine", "first", "resume", "commands")
-ON_GPU = ("window",)
+ON_GPU = ("window", "additive")
 
 HEAD = """# Benchmarks
 

@@ -1,5 +1,6 @@
 """How claims are measured: two functions in turns, medians; memory at the peak of a process."""
 
+import gc
 import json
 import os
 import platform
@@ -65,6 +66,11 @@ def race(
     return Race(*map(statistics.median, times))
 
 
+def alone(run: Callable[[], Any], *, rounds: int, inner: int = 1, warm: int = 2) -> float:
+    """The median seconds of a function that has nobody to race with."""
+    return statistics.median([_timed(run, inner) for _ in range(warm + rounds)][warm:])
+
+
 def peak(module: str, function: str) -> float:
     """The MiB that `module.function()` returns a runner for takes at its peak, in a fresh process.
 
@@ -89,6 +95,18 @@ def peak_here(run: Callable[[], Any]) -> float:
     kept = run()
     del kept
     return (_status("VmHWM") - before) / 1024
+
+
+def card_peak(run: Callable[[], Any], *inputs: torch.Tensor) -> float:
+    """The GiB allocated on the card at the peak of one run, counting of what was there `inputs`."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    kept = run()
+    del kept
+    grown = torch.cuda.max_memory_allocated() - before
+    return (grown + sum(tensor.nbytes for tensor in inputs)) / 2**30
 
 
 def gradients(output: torch.Tensor, *leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:

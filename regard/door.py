@@ -15,7 +15,7 @@ from regard.functional.call import Call, Why, checked, dropping, ordinary, sprea
 from regard.functional.rules import Rule, causal
 from regard.functional.scores import Additive, Score, scaled_dot
 from regard.functional.selects import Drawn, Sampled, Select, softmax
-from regard.kernels import chunked, flex, sdpa
+from regard.kernels import chunked, flex, fused, sdpa
 
 Backend = Literal["auto", "reference", "sdpa", "flex", "triton", "chunked"]
 
@@ -123,12 +123,13 @@ def log_probability(
         check.shape("log_probability", "index", index, B=B, H=H, Q=Q)
         if check.readable(index) and bool(((index < -1) | (index >= K)).any()):
             raise ValueError(f"log_probability: expected index from -1 to K - 1 = {K - 1}")
-        why = _only("log_probability", "it only reads values", ["reference", "chunked"])
+        refused = fused.why_not_pointing(call)
+        able = ["reference", "chunked", *([] if refused else ["triton"])]
+        why = _only("log_probability", "it only reads values", able, triton=refused)
         looking.show(call, lambda: why)
         if 0 in call.sizes:
             return call.q.new_zeros(B, H, Q)
-        run = chunked.log_probability if why.backend == "chunked" else _plain_log_probability
-        found = run(call, index.long().clamp_min(0)).to(call.q.dtype)
+        found = _LOG_PROBABILITY[why.backend](call, index.long().clamp_min(0)).to(call.q.dtype)
         return found.masked_fill(index < 0, 0)
 
 
@@ -224,24 +225,34 @@ def _formed(call: Call, where: str, run: Callable[[], Tensor]) -> Tensor:
     return run().to(call.q.dtype)
 
 
-def _only(where: str, reason: str, able: list[str]) -> Why:
-    """The last of the backends that are able to, or the one asked for, or an error."""
+def _only(where: str, reason: str, able: list[str], **others: str | None) -> Why:
+    """The last of the backends that are able to, or the one asked for, or an error.
+
+    What is not able is so for this reason, or for one of its own.
+    """
     backend = able[-1] if _asked == "auto" else _asked
+    reasons = {n: None if n in able else others.get(n) or reason for n in _WHY_NOT}
     if backend not in able:
-        raise ValueError(f"{where}: backend {_asked!r} cannot run this: {reason}")
-    return Why(backend, {name: None if name in able else reason for name in _WHY_NOT})
+        raise ValueError(f"{where}: backend {_asked!r} cannot run this: {reasons[backend]}")
+    return Why(backend, reasons)
 
 
 _WHY_NOT: dict[str, Callable[[Call], str | None]] = {
     "reference": lambda call: None,
     "sdpa": sdpa.why_not,
     "flex": flex.why_not,
-    "triton": lambda call: "no Triton kernel has landed yet",
+    "triton": fused.why_not,
     "chunked": chunked.why_not,
 }
 _RUN: dict[str, Callable[[Call], Tensor]] = {
     "reference": plain.of,
     "sdpa": sdpa.attention,
     "flex": flex.attention,
+    "triton": fused.attention,
     "chunked": chunked.attention,
+}
+_LOG_PROBABILITY: dict[str, Callable[[Call, Tensor], Tensor]] = {
+    "reference": _plain_log_probability,
+    "chunked": chunked.log_probability,
+    "triton": fused.log_probability,
 }

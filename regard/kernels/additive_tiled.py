@@ -111,7 +111,7 @@ def _project(hidden: Tensor, vector: Tensor) -> Tensor:
     return torch.bmm(hidden.view(n, q * k, D), vector).view(n, q, k)
 
 
-def _exactly(operator: Callable[..., R]) -> Callable[..., R]:
+def exactly(operator: Callable[..., R]) -> Callable[..., R]:
     """Autocast reaches into operators and would lower their matrix products; keep it out."""
 
     @wraps(operator)
@@ -124,7 +124,7 @@ def _exactly(operator: Callable[..., R]) -> Callable[..., R]:
 
 
 @torch.library.custom_op("regard::additive_forward", mutates_args=())
-@_exactly
+@exactly
 def _forward(
     q: Tensor,
     k: Tensor,
@@ -188,7 +188,7 @@ def _(
 
 
 @torch.library.custom_op("regard::additive_backward", mutates_args=())
-@_exactly
+@exactly
 def _backward(
     grad_out: Tensor,
     grad_chosen: Tensor,
@@ -224,7 +224,7 @@ def _backward(
         dk[heads] += dk_block
         dv[heads] += weights.view_as(d_weights).mT @ d_out[block]
         if d_bias.numel():
-            _fold(d_scores.view_as(d_weights), d_bias, block)
+            fold(d_scores.view_as(d_weights), d_bias, block)
     dq *= call.vector.mT
     dk *= call.vector.mT
     return (
@@ -302,7 +302,7 @@ def _through_tanh(d: Tensor, hidden: Tensor, dq: Tensor, dk: Tensor, d_vector: T
         dk.view(n, 1, k * D).baddbmm_(d.new_ones(n, 1, q), hidden.view(n, q, k * D))
 
 
-def _fold(d: Tensor, total: Tensor, block: Block) -> None:
+def fold(d: Tensor, total: Tensor, block: Block) -> None:
     """Add `d` (b, h, q, K) to a bias gradient, summed over the axes that the bias spreads along."""
     total = total.view((1,) * (4 - total.ndim) + total.shape)
     once = [axis for axis in range(4) if total.shape[axis] == 1]

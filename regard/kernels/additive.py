@@ -1,0 +1,194 @@
+"""Additive attention on a card, fused: nothing of size (Q, K, D) is formed, nothing (Q, K) kept.
+
+The twin is `regard.functional.attention` with `scores.Additive` and `selects.softmax`. No dropout,
+no float64, no second derivative. The kernels are in `additive_forward.py` and
+`additive_backward.py`; the derivation, and what was tried, in `docs/kernels.md`.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.kernels.additive_launch import gradients, problem, read
+from regard.kernels.additive_tiled import exactly
+from regard.kernels.seen import Seen
+
+
+_RULE = "Tensor? first, Tensor? last, Tensor? ids, Tensor? mask, Tensor? bias"
+# Defined by hand: what `custom_op` wraps around an operator takes longer than a small call.
+torch.library.define(
+    "regard::additive_fused",
+    f"(Tensor q, Tensor k, Tensor? v, Tensor? index, Tensor vector, {_RULE}, int back, int ahead)"
+    " -> (Tensor, Tensor)",
+)
+torch.library.define(
+    "regard::additive_fused_backward",
+    f"(Tensor d_out, Tensor q, Tensor k, Tensor? v, Tensor? index, Tensor vector, {_RULE},"
+    " Tensor lse, int back, int ahead, bool bias_wanted)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
+_forward = torch.ops.regard.additive_fused.default
+_backward = torch.ops.regard.additive_fused_backward.default
+
+
+@torch.library.impl("regard::additive_fused", ("cpu", "cuda"))
+@exactly
+def _run_forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor | None,
+    index: Tensor | None,
+    vector: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    ids: Tensor | None,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    back: int,
+    ahead: int,
+) -> tuple[Tensor, Tensor]:
+    """What is read from v (B, H, Q, Dv), or the log softmax at index (B, H, Q); the log-sum-exp."""
+    return read(problem(q, k, v, index, vector, Seen(back, ahead, first, last, ids, mask), bias))
+
+
+@torch.library.register_fake("regard::additive_fused")
+def _(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor | None,
+    index: Tensor | None,
+    vector: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    ids: Tensor | None,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    back: int,
+    ahead: int,
+) -> tuple[Tensor, Tensor]:
+    rows = q.shape[:3]
+    out = q.new_empty(rows if v is None else (*rows, v.shape[3]))
+    return out, q.new_empty(rows, dtype=torch.float32)
+
+
+@torch.library.impl("regard::additive_fused_backward", ("cpu", "cuda"))
+@exactly
+def _run_backward(
+    d_out: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor | None,
+    index: Tensor | None,
+    vector: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    ids: Tensor | None,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    lse: Tensor,
+    back: int,
+    ahead: int,
+    bias_wanted: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of q, k, v (empty if there is none), vector and bias (empty if not wanted)."""
+    call = problem(q, k, v, index, vector, Seen(back, ahead, first, last, ids, mask), bias)
+    dq, dk, dv, d_vector, d_bias = gradients(call, d_out.contiguous(), lse, bias_wanted)
+    return (
+        dq,
+        dk.to(k.dtype),
+        q.new_empty(0) if v is None else dv.to(v.dtype),
+        d_vector.to(vector.dtype),
+        q.new_empty(0) if bias is None or not bias_wanted else d_bias.to(bias.dtype),
+    )
+
+
+@torch.library.register_fake("regard::additive_fused_backward")
+def _(
+    d_out: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor | None,
+    index: Tensor | None,
+    vector: Tensor,
+    first: Tensor | None,
+    last: Tensor | None,
+    ids: Tensor | None,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    lse: Tensor,
+    back: int,
+    ahead: int,
+    bias_wanted: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    return (
+        q.new_empty(q.shape),
+        k.new_empty(k.shape),
+        q.new_empty(0) if v is None else v.new_empty(v.shape),
+        vector.new_empty(vector.shape),
+        q.new_empty(0) if bias is None or not bias_wanted else bias.new_empty(bias.shape),
+    )
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *tensors, ctx.back, ctx.ahead = inputs
+    out, lse = output
+    pointing = inputs[2] is None
+    ctx.save_for_backward(*tensors, lse, out if pointing else None)
+
+
+def _differentiate(ctx: Any, d_out: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    *tensors, lse, chosen = ctx.saved_tensors
+    if chosen is not None:
+        # a choice that may not be seen stays at −inf and passes nothing on
+        d_out = d_out.masked_fill(chosen == -torch.inf, 0)
+    wanted = ctx.needs_input_grad[9]
+    dq, dk, dv, d_vector, d_bias = _backward(d_out, *tensors, lse, ctx.back, ctx.ahead, wanted)
+    dv = dv if chosen is None else None
+    d_bias = d_bias if wanted else None
+    return dq, dk, dv, None, d_vector, None, None, None, None, d_bias, None, None
+
+
+torch.library.register_autograd("regard::additive_fused", _differentiate, setup_context=_remember)
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    vector: Tensor,
+    seen: Seen,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Bahdanau et al. 2015, A.1.2: read v by the softmax of `vector · tanh(q + k)`.
+
+    Args:
+        q: projected queries (B, H, Q, D).
+        k: projected keys (B, G, K, D); heads of queries share them in groups.
+        v: values (B, G, K, Dv).
+        vector: (H, D).
+        seen: who may see whom. A query that sees nothing reads zeros.
+        bias: float, spreads to (B, H, Q, K); added to the scores.
+    """
+    rule = (seen.first, seen.last, seen.ids, seen.mask, bias, seen.back, seen.ahead)
+    out: Tensor = _forward(q, k, v, None, vector, *rule)[0]
+    return out
+
+
+def log_probability(
+    q: Tensor,
+    k: Tensor,
+    index: Tensor,
+    *,
+    vector: Tensor,
+    seen: Seen,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Log softmax of `vector · tanh(q + k)` at the key `index` (B, H, Q) of each query.
+
+    It is −inf, with no gradient, where that key may not be seen. Other arguments as in `attention`.
+    """
+    rule = (seen.first, seen.last, seen.ids, seen.mask, bias, seen.back, seen.ahead)
+    chosen: Tensor = _forward(q, k, None, index, vector, *rule)[0]
+    return chosen

@@ -1,0 +1,130 @@
+"""What tensor cores multiply for additive scores: products of e^{2q} and of e^{2k}, packed.
+
+With x_d = 1 + e^{2(q_d + k_d)}, three dimensions share a division: Σ v_d / x_d = N / (x_1 x_2 x_3).
+Numerator and denominator are sums over the eight products of some of the e^{2q_d} times the same
+of the e^{2k_d}: a matrix product of depth eight. `docs/kernels.md` has the derivation.
+"""
+
+import triton
+import triton.language as tl
+
+LOG2E = tl.constexpr(1.4426950408889634)
+GROUP = tl.constexpr(3)  # how many dimensions share one division
+
+
+@triton.jit
+def _split(even, odd, PTX: tl.constexpr):
+    """Two numbers as pairs of bfloat16 in words: what they round to, and what that leaves."""
+    high = _pair(even, odd, PTX)
+    even -= (high << 16).to(tl.float32, bitcast=True)
+    odd -= (high & -65536).to(tl.float32, bitcast=True)
+    return high, _pair(even, odd, PTX)
+
+
+@triton.jit
+def _pair(even, odd, PTX: tl.constexpr):
+    """Two numbers rounded to bfloat16, in one word, the even one below."""
+    if PTX:
+        word = tl.inline_asm_elementwise(
+            "cvt.rn.bf16x2.f32 $0, $2, $1;",
+            "=r,f,f",
+            [even, odd],
+            dtype=tl.int32,
+            is_pure=True,
+            pack=1,
+        )
+    else:
+        low = even.to(tl.bfloat16).to(tl.uint16, bitcast=True).to(tl.uint32)
+        high = odd.to(tl.bfloat16).to(tl.uint16, bitcast=True).to(tl.uint32)
+        word = (low | (high << 16)).to(tl.int32, bitcast=True)
+    return word
+
+
+@triton.jit
+def _powers(x_ptr, row, group, t, rows, D, row_stride):
+    """e^{2x} of a group, multiplied as a thread's two places want it, and the bits it takes."""
+    d = group * GROUP
+    there = row < rows
+    at = x_ptr + row.to(tl.int64) * row_stride + d
+    x1 = tl.load(at, mask=there & (d < D), other=0).to(tl.float32)
+    x2 = tl.load(at + 1, mask=there & (d + 1 < D), other=0).to(tl.float32)
+    x3 = tl.load(at + 2, mask=there & (d + 2 < D), other=0).to(tl.float32)
+    e1, e2, e3 = tl.exp2(x1 * (2 * LOG2E)), tl.exp2(x2 * (2 * LOG2E)), tl.exp2(x3 * (2 * LOG2E))
+    even = tl.where(t % 2 == 1, e2, 1.0) * tl.where(t // 2 == 1, e3, 1.0)
+    bits = (tl.abs(x1) + tl.abs(x2) + tl.abs(x3)) * (2 * LOG2E)
+    odd_one_out = (x1 != x1) | (x2 != x2) | (x3 != x3)
+    return even, even * e1, tl.where(odd_one_out, float("inf"), bits)
+
+
+@triton.jit(do_not_specialize=["rows", "tiles"])
+def prepare(
+    x_ptr,
+    vector_ptr,
+    to_ptr,
+    bits_ptr,
+    heads,
+    rows,
+    D,
+    groups,
+    tiles,
+    batch_stride,
+    head_stride,
+    row_stride,
+    QUERIES: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PTX: tl.constexpr,
+):
+    """Products of exponentials for 16 rows, packed as tensor cores take them; their bits.
+
+    To words (tile, group, 2, lane, 4) for queries: the denominator's factors, then the numerator's;
+    (tile, group, lane, 4) for keys. A word is a pair of bfloat16. `bits` starts at zero.
+    """
+    tile, bh = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    lane = tl.arange(0, 32)[None, :]
+    t, row = lane % 4, tile * 16 + lane // 4
+    x_ptr += (bh // heads) * batch_stride + (bh % heads) * head_stride
+    group = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    even, odd, bits = _powers(x_ptr, row, group, t, rows, D, row_stride)
+    even8, odd8, bits8 = _powers(x_ptr, row + 8, group, t, rows, D, row_stride)
+    # a float that is not negative has the order of its bits, and the largest is the same in any turn
+    most = tl.max(tl.maximum(bits, bits8))
+    tl.atomic_max(bits_ptr + bh * tiles + tile, most.to(tl.int32, bitcast=True), sem="relaxed")
+    high, low = _split(even, odd, PTX)
+    high8, low8 = _split(even8, odd8, PTX)
+    here = group < groups
+    at = (bh * tiles + tile) * groups + group
+    if QUERIES:
+        to = to_ptr + (at * 2 * 32 + lane) * 4
+        _store4(to, high, high8, low, low8, here, PTX)
+        # a product of the numerator carries the sum of the vector over what it leaves out
+        d = group * GROUP
+        vector_ptr += (bh % heads) * D + d
+        v1 = tl.load(vector_ptr, mask=d < D, other=0).to(tl.float32)
+        v2 = tl.load(vector_ptr + 1, mask=d + 1 < D, other=0).to(tl.float32)
+        v3 = tl.load(vector_ptr + 2, mask=d + 2 < D, other=0).to(tl.float32)
+        rest = tl.where(t % 2 == 1, 0.0, v2) + tl.where(t // 2 == 1, 0.0, v3)
+        high, low = _split(even * (v1 + rest), odd * rest, PTX)
+        high8, low8 = _split(even8 * (v1 + rest), odd8 * rest, PTX)
+        _store4(to + 32 * 4, high, high8, low, low8, here, PTX)
+    else:
+        _store4(to_ptr + (at * 32 + lane) * 4, high, low, high8, low8, here, PTX)
+
+
+@triton.jit
+def _store4(ptr, a, b, c, d, mask, PTX: tl.constexpr):
+    """Four words side by side."""
+    if PTX:
+        tl.inline_asm_elementwise(
+            """{ .reg .pred p; setp.ne.s32 p, $6, 0;
+@p st.global.v4.b32 [$1], {$2, $3, $4, $5}; mov.u32 $0, 0; }""",
+            "=r,l,r,r,r,r,r",
+            [ptr, a, b, c, d, mask.to(tl.int32)],
+            dtype=tl.int32,
+            is_pure=False,
+            pack=1,
+        )
+    else:
+        tl.store(ptr, a, mask=mask)
+        tl.store(ptr + 1, b, mask=mask)
+        tl.store(ptr + 2, c, mask=mask)
+        tl.store(ptr + 3, d, mask=mask)

@@ -1,0 +1,102 @@
+"""The backend `triton`: which calls our own kernels take, and the call as they take it.
+
+Triton is imported only where a kernel runs.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from regard.functional import attention as plain
+from regard.functional.call import Call
+from regard.functional.scores import Additive
+from regard.functional.selects import softmax
+from regard.kernels import seen
+
+# Where the kernels run; tests add the CPU, where Triton's interpreter runs them.
+DEVICES = ("cuda",)
+WIDEST, WIDEST_VALUES = 1024, 512
+
+
+def why_not(call: Call) -> str | None:
+    """The reason this cannot run the call, or None if it can."""
+    if not isinstance(call.score, Additive):
+        return "the one kernel of our own is for additive scores"
+    if call.select is not softmax:
+        return "only the softmax is fused"
+    if call.dropout:
+        return "the kernel has no dropout"
+    return _why_no_score(call) or _why_no_values(call)
+
+
+def why_not_pointing(call: Call) -> str | None:
+    """The reason this cannot give log probabilities for the call, or None if it can."""
+    if not isinstance(call.score, Additive):
+        return "the one kernel of our own is for additive scores"
+    return _why_no_score(call)
+
+
+def attention(call: Call) -> Tensor:
+    """What each query reads (B, H, Q, Dv)."""
+    from regard.kernels import additive
+
+    assert isinstance(call.score, Additive)
+    return additive.attention(
+        call.q,
+        call.k,
+        call.v,
+        vector=call.score.vector,
+        seen=seen.of(call.rule, call.q, call.k),
+        bias=_bias(call),
+    )
+
+
+def log_probability(call: Call, index: Tensor) -> Tensor:
+    """The log of the softmax at one key a query (B, H, Q)."""
+    from regard.kernels import additive
+
+    assert isinstance(call.score, Additive)
+    return additive.log_probability(
+        call.q,
+        call.k,
+        index,
+        vector=call.score.vector,
+        seen=seen.of(call.rule, call.q, call.k),
+        bias=_bias(call),
+    )
+
+
+def _bias(call: Call) -> Tensor | None:
+    return None if call.bias is None else plain.addend(call.q, call.k, call.bias)
+
+
+def _why_no_score(call: Call) -> str | None:
+    q, D = call.q, call.q.shape[3]
+    if q.device.type not in DEVICES:
+        return f"the kernel needs a CUDA card, and the call is on {q.device.type}"
+    if not _has_triton():
+        return "Triton is not installed"
+    if q.is_cuda and _too_old(q.device):
+        return "the kernel needs an NVIDIA card of compute capability 8.0 or newer"
+    if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        return f"the kernel has no {str(q.dtype).removeprefix('torch.')}"
+    if D > WIDEST:
+        return f"the kernel takes D up to {WIDEST}, got {D}"
+    return None
+
+
+def _why_no_values(call: Call) -> str | None:
+    Dv = call.v.shape[3]
+    return f"the kernel takes Dv up to {WIDEST_VALUES}, got {Dv}" if Dv > WIDEST_VALUES else None
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+@cache
+def _too_old(device: torch.device) -> bool:
+    return torch.version.hip is not None or torch.cuda.get_device_capability(device) < (8, 0)

@@ -1,0 +1,94 @@
+"""Calls of additive attention that a fused kernel is held to, and what plain PyTorch says of them.
+
+Imported only where Triton is.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.functional.call import spread
+from regard.functional.rules import Rule, dense, placed
+from regard.kernels import additive, seen
+from regard.kernels.seen import Seen
+
+
+def inputs(
+    B: int = 1,
+    H: int = 1,
+    Q: int = 5,
+    K: int = 7,
+    D: int = 8,
+    *,
+    Dv: int = 8,
+    groups: int | None = None,
+    **made: Any,
+) -> list[Tensor]:
+    """q, k, v and vector; `made` says of which dtype, and on which device."""
+    shapes = (B, H, Q, D), (B, groups or H, K, D), (B, groups or H, K, Dv), (H, D)
+    return [torch.randn(shape).to(**made) if made else torch.randn(shape) for shape in shapes]
+
+
+def sight(rule: Rule | Tensor | None, q: Tensor, k: Tensor) -> Seen:
+    """The rule as the kernels take it."""
+    full = (*q.shape[:3], k.shape[2])
+    return seen.of(None if rule is None else placed(rule, *full), q, k)
+
+
+def fused(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    vector: Tensor,
+    bias: Tensor | None = None,
+    *,
+    rule: Rule | Tensor | None = None,
+) -> Tensor:
+    """What the kernels say is read."""
+    return additive.attention(q, k, v, vector=vector, seen=sight(rule, q, k), bias=bias)
+
+
+def plain(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    vector: Tensor,
+    bias: Tensor | None = None,
+    *,
+    rule: Rule | Tensor | None = None,
+) -> Tensor:
+    """Additive attention as one writes it, all of it in the dtype of its inputs."""
+    scores = plain_scores(q, k, vector, bias)
+    v = spread(v, q.shape[1])
+    if rule is None:
+        return scores.softmax(-1) @ v
+    shown = dense(rule, *scores.shape, device=q.device)
+    blind = ~shown.any(-1, keepdim=True)
+    scores = scores.masked_fill(~shown, -torch.inf).masked_fill(blind, 0)
+    return scores.softmax(-1).masked_fill(blind, 0) @ v
+
+
+def plain_scores(q: Tensor, k: Tensor, vector: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`vector · tanh(q + k)`, plus the bias, in the dtype of q."""
+    k = spread(k, q.shape[1])
+    hidden = torch.tanh(q[:, :, :, None] + k[:, :, None])  # (B, H, Q, K, D)
+    scores = (hidden @ vector.to(q)[:, None, :, None])[..., 0]
+    return scores if bias is None else scores + bias.to(q)
+
+
+def everything(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    vector: Tensor,
+    *bias: Tensor,
+    direction: float | None = None,
+    **asked: Any,
+) -> list[Tensor]:
+    """The kernels' output and gradients of all inputs, in a direction that is always the same."""
+    leaves = [x.detach().clone().requires_grad_() for x in (q, k, v, vector, *bias)]
+    out = fused(*leaves, **asked)
+    fixed = torch.Generator().manual_seed(1)
+    towards = torch.randn(out.shape, generator=fixed) if direction is None else direction
+    return [out, *torch.autograd.grad(out, leaves, torch.as_tensor(towards).to(out).expand_as(out))]

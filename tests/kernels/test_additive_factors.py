@@ -1,0 +1,115 @@
+"""Factors of queries and keys: products of exponentials in two bfloat16 numbers, place by place."""
+
+import math
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from regard.kernels import additive_launch
+from regard.kernels.additive_launch import PTX
+from regard.kernels.seen import Seen
+from tests.kernels.calls import inputs
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # of inf, which is meant
+    pytest.mark.skipif(PTX, reason="without the interpreter kernels need a card"),
+]
+
+B, H, T, D = 2, 1, 17, 8  # two tiles of 16 rows, and four groups of three dimensions
+GROUPS, TILES = 4, 2
+# Two bfloat16 numbers hold 16 bits; the interpreter cuts what a card rounds, and loses one.
+NEAR = 2**-16 if PTX else 2**-15
+
+
+@pytest.fixture(autouse=True)
+def packed(monkeypatch):
+    """Pack factors for calls as small as these."""
+    monkeypatch.setattr(additive_launch, "MANY", 0)
+
+
+@pytest.fixture
+def made():
+    """Rows of queries, of keys and a vector, and the factors of both."""
+    q, k, v, vector = inputs(B, H, T, T, D, dtype=torch.bfloat16)
+    call = additive_launch.problem(q, k, v, None, vector, Seen(), None)
+    return q, k, vector, *(additive_launch._factors(call, x, 16, x is q) for x in (q, k))
+
+
+def numbers(words, *shape):
+    """The numbers in words (…, row of 8, t, word): what they round to and what that leaves."""
+    words = words[: math.prod(shape) * 128].view(*shape, 8, 4, 4)
+    return words.view(torch.bfloat16).float().view(*shape, 8, 4, 4, 2)  # …, word, parity
+
+
+def products(x):
+    """e^{2x} of three dimensions, multiplied in all eight ways: (B, H, TILES, GROUPS, 16, 8)."""
+    padded = torch.zeros(B, H, TILES * 16, GROUPS * 3, dtype=torch.float64)
+    padded[:, :, :T, :D] = x
+    e = (2 * padded).exp().view(B, H, TILES, 16, GROUPS, 3).transpose(3, 4)
+    return torch.stack([e[..., taken(way)].prod(-1) for way in range(8)], -1)
+
+
+def taken(way):
+    """Which of three dimensions the product number `way` multiplies."""
+    return [d for d in range(3) if way >> d & 1]
+
+
+def test_groups_are_of_three_and_there_is_an_even_number_of_them():
+    assert [additive_launch._groups(n) for n in (1, 3, 6, 7, 12, 13, 1024)] == [
+        2, 2, 2, 4, 4, 6, 342,
+    ]  # fmt: skip
+
+
+def test_words_of_queries_are_the_products(made):
+    q, _, _, u, _ = made
+    found = numbers(u.words, B, H, TILES, GROUPS, 2)[:, :, :, :, 0]
+    upper, lower = found[..., 0, :] + found[..., 2, :], found[..., 1, :] + found[..., 3, :]
+    found = torch.cat([upper, lower], -3).flatten(-2).double()
+    torch.testing.assert_close(found, products(q), rtol=NEAR, atol=0)
+
+
+def test_words_of_keys_are_the_products(made):
+    _, k, _, _, w = made
+    found = numbers(w.words, B, H, TILES, GROUPS)
+    upper, lower = found[..., 0, :] + found[..., 1, :], found[..., 2, :] + found[..., 3, :]
+    found = torch.cat([upper, lower], -3).flatten(-2).double()
+    torch.testing.assert_close(found, products(k), rtol=NEAR, atol=0)
+
+
+def test_a_product_of_the_numerator_carries_the_vector_over_what_it_leaves_out(made):
+    q, _, vector, u, _ = made
+    found = numbers(u.words, B, H, TILES, GROUPS, 2)[:, :, :, :, 1]
+    upper, lower = found[..., 0, :] + found[..., 2, :], found[..., 1, :] + found[..., 3, :]
+    found = torch.cat([upper, lower], -3).flatten(-2).double()
+    padded = torch.zeros(GROUPS * 3, dtype=torch.float64)
+    padded[:D] = vector[0]
+    left = [[d for d in range(3) if d not in taken(way)] for way in range(8)]
+    rest = torch.stack([padded.view(GROUPS, 3)[:, out].sum(-1) for out in left], -1)
+    expected = products(q) * rest[:, None]
+    assert ((found - expected).abs() <= NEAR * expected.abs()).all()
+
+
+def test_bits_are_the_largest_exponent_of_a_tile(made):
+    q, k, _, u, w = made
+    for x, found in ((q, u.bits), (k, w.bits)):
+        padded = torch.zeros(B, H, TILES * 16, GROUPS * 3, dtype=torch.float64)
+        padded[:, :, :T, :D] = x.abs()
+        of_groups = padded.view(B, H, TILES, 16, GROUPS, 3).sum(-1)
+        expected = of_groups.amax((3, 4)) * 2 / math.log(2)
+        torch.testing.assert_close(found.double(), expected.flatten(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("odd", [torch.nan, torch.inf, -torch.inf], ids=str)
+def test_a_tile_with_a_number_that_is_none_has_no_end_of_bits(odd):
+    q, k, v, vector = inputs(B, H, T, T, D, dtype=torch.float16)
+    k[1, 0, 16, 7] = odd
+    call = additive_launch.problem(q, k, v, None, vector, Seen(), None)
+    bits = additive_launch._factors(call, k, 16, False).bits
+    assert bits.isinf().tolist() == [False, False, False, True]
+
+
+def test_float32_needs_no_factors():
+    call = additive_launch.problem(*inputs()[:3], None, inputs()[3], Seen(), None)
+    assert additive_launch._factors(call, call.q, 16, True) == (None, None)
