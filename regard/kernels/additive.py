@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.kernels.additive_launch import gradients, problem, read
+from regard.kernels.additive_launch import gradients, read
+from regard.kernels.additive_plan import planned
 from regard.kernels.additive_tiled import exactly
 from regard.kernels.seen import Seen
-
 
 _RULE = "Tensor? first, Tensor? last, Tensor? ids, Tensor? mask, Tensor? bias"
 # Defined by hand: what `custom_op` wraps around an operator takes longer than a small call.
@@ -49,7 +49,8 @@ def _run_forward(
     ahead: int,
 ) -> tuple[Tensor, Tensor]:
     """What is read from v (B, H, Q, Dv), or the log softmax at index (B, H, Q); the log-sum-exp."""
-    return read(problem(q, k, v, index, vector, Seen(back, ahead, first, last, ids, mask), bias))
+    seen = Seen(back, ahead, first, last, ids, mask)
+    return read(*planned(q, k, v, index, vector, seen, bias))
 
 
 @torch.library.register_fake("regard::additive_fused")
@@ -92,14 +93,15 @@ def _run_backward(
     bias_wanted: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of q, k, v (empty if there is none), vector and bias (empty if not wanted)."""
-    call = problem(q, k, v, index, vector, Seen(back, ahead, first, last, ids, mask), bias)
-    dq, dk, dv, d_vector, d_bias = gradients(call, d_out.contiguous(), lse, bias_wanted)
+    seen = Seen(back, ahead, first, last, ids, mask)
+    of, plan = planned(q, k, v, index, vector, seen, bias)
+    found = gradients(of, plan, d_out.contiguous(), lse, bias_wanted)
     return (
-        dq,
-        dk.to(k.dtype),
-        q.new_empty(0) if v is None else dv.to(v.dtype),
-        d_vector.to(vector.dtype),
-        q.new_empty(0) if bias is None or not bias_wanted else d_bias.to(bias.dtype),
+        found.q,
+        found.k.to(k.dtype),
+        q.new_empty(0) if v is None else found.v.to(v.dtype),
+        found.vector.to(vector.dtype),
+        q.new_empty(0) if bias is None or found.bias is None else found.bias.to(bias.dtype),
     )
 
 

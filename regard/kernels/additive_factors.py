@@ -86,7 +86,7 @@ def prepare(
     group = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[:, None]
     even, odd, bits = _powers(x_ptr, row, group, t, rows, D, row_stride)
     even8, odd8, bits8 = _powers(x_ptr, row + 8, group, t, rows, D, row_stride)
-    # a float that is not negative has the order of its bits, and the largest is the same in any turn
+    # a float that is not negative has the order of its bits; the largest is so in any turn
     most = tl.max(tl.maximum(bits, bits8))
     tl.atomic_max(bits_ptr + bh * tiles + tile, most.to(tl.int32, bitcast=True), sem="relaxed")
     high, low = _split(even, odd, PTX)

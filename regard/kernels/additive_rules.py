@@ -3,33 +3,19 @@
 import triton
 import triton.language as tl
 
-from regard.kernels.additive_scores import load1
+from regard.kernels.additive_scores import load1, scores
 
-FAR = tl.constexpr(1 << 40)
+FAR = tl.constexpr((1 << 63) - 1)  # farther than any document
 
 
+# fmt: off
 @triton.jit
 def shown(
-    scores,
-    b,
-    h,
-    i,
-    j,
-    Q,
-    K,
-    back,
-    ahead,
-    first_ptr,
-    last_ptr,
-    ids_ptr,
-    ids_stride,
-    mask_ptr,
-    mask_strides,
-    bias_ptr,
-    bias_strides,
-    PTX: tl.constexpr,
+    scores, b, h, i, j, Q, K, back, ahead, first_ptr, last_ptr, ids_ptr, ids_stride,
+    mask_ptr, mask_strides, bias_ptr, bias_strides, PTX: tl.constexpr,
 ):
     """The scores of queries i with keys j plus their bias; −inf if not seen."""
+    # fmt: on
     place = i + (K - Q)
     ok = (i < Q) & (j < K) & (j >= place - back) & (j <= place + ahead)
     # past the end the last one is looked at, in vain
@@ -67,32 +53,51 @@ def span(first, rows, b, Q, K, back, ahead, first_ptr, last_ptr):
 
 @triton.jit
 def meet(
-    first,
-    start,
-    b,
-    Q,
-    K,
-    ids_ptr,
-    ids_stride,
-    BQ: tl.constexpr,
-    BK: tl.constexpr,
-):
+    first, start, b, Q, K, ids_ptr, ids_stride, BQ: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
     """Whether documents of queries from `first` on can be those of keys from `start` on."""
-    place = first + (K - Q) + tl.arange(0, BQ)
-    there = (place >= 0) & (place < K)
-    ids_ptr += b * ids_stride
-    key = start + tl.arange(0, BK)
-    # where nothing is, the other end of the scale: it stretches neither side
-    low = tl.min(
-        tl.load(ids_ptr + place, mask=there, other=0).to(tl.int64) + tl.where(there, 0, FAR)
-    )
-    high = tl.max(
-        tl.load(ids_ptr + place, mask=there, other=0).to(tl.int64) - tl.where(there, 0, FAR)
-    )
-    least = tl.min(
-        tl.load(ids_ptr + key, mask=key < K, other=0).to(tl.int64) + tl.where(key < K, 0, FAR)
-    )
-    most = tl.max(
-        tl.load(ids_ptr + key, mask=key < K, other=0).to(tl.int64) - tl.where(key < K, 0, FAR)
-    )
+    low, high = _range(ids_ptr + b * ids_stride, first + (K - Q) + tl.arange(0, BQ), K)
+    least, most = _range(ids_ptr + b * ids_stride, start + tl.arange(0, BK), K)
     return (low <= most) & (least <= high)
+
+
+@triton.jit
+def _range(ids_ptr, place, K):
+    """The smallest and the largest document at some places; where nothing is, none is."""
+    there = (place >= 0) & (place < K)
+    id = tl.load(ids_ptr + place, mask=there, other=0).to(tl.int64)
+    return tl.min(tl.where(there, id, FAR)), tl.max(tl.where(there, id, -FAR))
+
+
+# fmt: off
+@triton.jit
+def seen_scores(
+    q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, u_bits_ptr, w_bits_ptr,
+    first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
+    bh, base, rows, tile, start, row, col, H, share, Q, K, D, groups, back, ahead, ids_stride,
+    q_strides, k_strides, mask_strides, bias_strides,
+    WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr,
+    ALIGNED: tl.constexpr, PTX: tl.constexpr,
+):
+    """The scores of one tile of head `bh`, in slots, bias added; −inf if not seen."""
+    b, h = bh // H, bh % H
+    bg = b * (H // share) + h // share
+    if u_ptr is not None:
+        u_tiles = tl.cdiv(rows, WR * MT * 16) * (WR * MT)
+        w_tiles = tl.cdiv(K, WC * NP * 16) * (WC * NP)
+        u_ptr += bh * u_tiles * groups * 256
+        u_bits_ptr += bh * u_tiles
+        w_ptr += bg * w_tiles * groups * 128
+        w_bits_ptr += bg * w_tiles
+    s = scores(
+        q_ptr + b * q_strides[0] + h * q_strides[1],
+        k_ptr + b * k_strides[0] + (h // share) * k_strides[1],
+        vector_ptr + h * D, u_ptr, w_ptr, u_bits_ptr, w_bits_ptr,
+        base, tile, start, row, col, Q, K, D, groups, q_strides[2], k_strides[2],
+        WR, WC, MT, NP, ALIGNED, PTX,
+    )
+    return shown(
+        s, b, h, base + tile + row, start + col, Q, K, back, ahead, first_ptr, last_ptr, ids_ptr,
+        ids_stride, mask_ptr, mask_strides, bias_ptr, bias_strides, PTX,
+    )
+# fmt: on

@@ -8,12 +8,11 @@ Derivation, range and what was tried: `docs/kernels.md`.
 import triton
 import triton.language as tl
 
-# A tile is held in slots: (row half, column slot, MT, NP, thread), where a warp's tensor-core tiles
-# of 16 rows and 8 keys put their results. PTX is False in Triton's interpreter.
+# PTX is False in Triton's interpreter, which runs no assembly.
 # What the exponents of three dimensions may add up to, so that no product of theirs overflows; and
 # at least, so that the last digits of such products do not show where scores hardly differ.
 BITS, TINY = tl.constexpr(116.0), tl.constexpr(2.0)
-AHEAD = tl.constexpr(6)  # how many groups ahead factors are fetched
+AHEAD = tl.constexpr(2)  # how many groups ahead factors are fetched
 LOG2E = tl.constexpr(1.4426950408889634)
 # tanh(x) = x + x³ (SMALL_0 + SMALL_1 x² + …) for |x| < 0.55
 SMALL_0 = tl.constexpr(-0.3333331346511841)
@@ -79,7 +78,7 @@ def load1(ptr, PTX: tl.constexpr):
 
 
 @triton.jit
-def _fetch(ptr):
+def fetch(ptr):
     """Bring a line of memory near, without waiting for it."""
     tl.inline_asm_elementwise(
         "prefetch.global.L1 [$1]; mov.u32 $0, 0;",
@@ -110,10 +109,8 @@ def reciprocal(x, PTX: tl.constexpr):
 
 
 @triton.jit
-def tanh(x, EXACT: tl.constexpr, PTX: tl.constexpr):
-    """tanh of any x: to two units in the last place if EXACT, else to 10⁻⁷."""
-    if not EXACT:
-        return 1 - 2 * reciprocal(tl.exp2(x * (2 * LOG2E)) + 1, PTX)
+def tanh(x, PTX: tl.constexpr):
+    """tanh of any x to about two units in the last place."""
     far = tl.abs(x)
     large = 1 - 2 * reciprocal(tl.exp2(tl.minimum(far, 30.0) * (2 * LOG2E)) + 1, PTX)
     # near zero that difference would lose digits: an odd polynomial, fitted to |x| < 0.55
@@ -129,61 +126,8 @@ def tanh(x, EXACT: tl.constexpr, PTX: tl.constexpr):
 def bent(x, EXACT: tl.constexpr, PTX: tl.constexpr):
     """tanh(x) if EXACT, else tanh(x) − 1: the softmax does not see what all keys have less."""
     if EXACT:
-        return tanh(x, True, PTX)
+        return tanh(x, PTX)
     return -2 * reciprocal(tl.exp2(x * (2 * LOG2E)) + 1, PTX)
-
-
-@triton.jit
-def _axis(n: tl.constexpr, at: tl.constexpr):
-    """0 to n - 1 along one axis of five."""
-    x = tl.arange(0, n)
-    for axis in tl.static_range(5):
-        if axis != at:
-            x = tl.expand_dims(x, axis)
-    return x
-
-
-@triton.jit
-def places(WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr):
-    """The row (2, 1, MT, 1, T) and the column (1, 4, 1, NP, T) of each slot within a tile."""
-    thread = _axis(WR * WC * 32, 4)
-    warp, lane = thread // 32, thread % 32
-    slot = _axis(4, 1)
-    row = ((warp // WC) * MT + _axis(MT, 2)) * 16 + _axis(2, 0) * 8 + lane // 4
-    col = (((warp % WC) * NP + _axis(NP, 3)) * 2 + slot // 2) * 8 + (lane % 4) * 2 + slot % 2
-    return row, col
-
-
-@triton.jit
-def flat(x, WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr):
-    """A tile from slots to (rows, keys)."""
-    x = x.reshape([2, 2, 2, MT, NP, WR, WC, 8, 4])  # half, n-tile, parity, …, lane
-    return x.permute(5, 3, 0, 7, 6, 4, 1, 8, 2).reshape([WR * MT * 16, WC * NP * 16])
-
-
-@triton.jit
-def flat_rows(x, WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr):
-    """What each row has, (2, 1, MT, 1, T) the same in all threads of a row, as (rows,)."""
-    x = tl.max(tl.max(x.reshape([2, MT, WR, WC, 8, 4]), 5), 3)  # (2, MT, WR, 8)
-    return x.permute(2, 1, 0, 3).reshape([WR * MT * 16])
-
-
-@triton.jit
-def row_max(x, WR: tl.constexpr, WC: tl.constexpr):
-    """The largest of each row, in all threads of that row."""
-    x = tl.max(tl.max(x, 1, keep_dims=True), 3, keep_dims=True)  # (2, 1, MT, 1, T)
-    MT: tl.constexpr = x.shape[2]
-    each = tl.max(tl.max(x.reshape([2, MT, WR, WC, 8, 4]), 5, keep_dims=True), 3, keep_dims=True)
-    return tl.broadcast_to(each, [2, MT, WR, WC, 8, 4]).reshape(x.shape)
-
-
-@triton.jit
-def row_sum(x, WR: tl.constexpr, WC: tl.constexpr):
-    """The sum of each row, in all threads of that row."""
-    x = tl.sum(tl.sum(x, 1, keep_dims=True), 3, keep_dims=True)
-    MT: tl.constexpr = x.shape[2]
-    each = tl.sum(tl.sum(x.reshape([2, MT, WR, WC, 8, 4]), 5, keep_dims=True), 3, keep_dims=True)
-    return tl.broadcast_to(each, [2, MT, WR, WC, 8, 4]).reshape(x.shape)
 
 
 @triton.jit
@@ -258,8 +202,8 @@ def on_cores(
     # two groups a turn, so that nothing is moved about; what is loaded last is not used
     for _ in range(0, groups, 2):
         # a tile's groups lie one after the other: the lanes of a warp share out two of them
-        _fetch(u_ptr + (AHEAD * 256 + lane * 12))
-        _fetch(w_ptr + (AHEAD * 128 + lane * 4))
+        fetch(u_ptr + (AHEAD * 256 + lane * 12))
+        fetch(w_ptr + (AHEAD * 128 + lane * 4))
         pp0, pp1, pp2, pp3 = load4(u_ptr + 256, True)
         nn0, nn1, nn2, nn3 = load4(u_ptr + 384, True)
         hh0, ll0, hh1, ll1 = load4(w_ptr + 128, True)
@@ -314,9 +258,10 @@ def _half(ptr, k: tl.constexpr):
 @triton.jit
 def _numbers(word, at: tl.constexpr, DTYPE: tl.constexpr):
     """Number `at` of those in a word, as float32."""
-    if DTYPE == tl.float32:
+    BITS: tl.constexpr = DTYPE.primitive_bitwidth
+    if BITS == 32:
         found = word.to(tl.float32, bitcast=True)
-    elif DTYPE == tl.bfloat16:
+    elif DTYPE.is_bf16():
         found = (word << 16 if at == 0 else word & -65536).to(tl.float32, bitcast=True)
     else:
         found = (word >> (16 * at)).to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)
@@ -368,42 +313,24 @@ def plainly(
     return total
 
 
+# fmt: off
 @triton.jit
 def scores(
-    q_ptr,
-    k_ptr,
-    vector_ptr,
-    u_ptr,
-    w_ptr,
-    u_bits_ptr,
-    w_bits_ptr,
-    base,
-    tile,
-    start,
-    row,
-    col,
-    Q,
-    K,
-    D,
-    groups,
-    q_stride,
-    k_stride,
-    WR: tl.constexpr,
-    WC: tl.constexpr,
-    MT: tl.constexpr,
-    NP: tl.constexpr,
-    ALIGNED: tl.constexpr,
-    PTX: tl.constexpr,
+    q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, u_bits_ptr, w_bits_ptr,
+    base, tile, start, row, col, Q, K, D, groups, q_stride, k_stride,
+    WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr,
+    ALIGNED: tl.constexpr, PTX: tl.constexpr,
 ):
     """The scores of queries from `base + tile` on with keys from `start` on, in slots.
 
     The factors u begin at the query `base`. In half precision each row of scores is less by the sum
     of the vector, as in `bent`.
     """
+    # fmt: on
+    EXACT: tl.constexpr = q_ptr.dtype.element_ty == tl.float32
     # past the end the last row stands in, and is hidden later
     q_ptr += tl.minimum(base + tile + row, Q - 1).to(tl.int64) * q_stride
     k_ptr += tl.minimum(start + col, K - 1).to(tl.int64) * k_stride
-    EXACT: tl.constexpr = q_ptr.dtype.element_ty == tl.float32
     if u_ptr is None:
         found = plainly(q_ptr, k_ptr, vector_ptr, D, EXACT, ALIGNED, PTX)
     else:

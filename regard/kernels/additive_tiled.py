@@ -117,6 +117,8 @@ def exactly(operator: Callable[..., R]) -> Callable[..., R]:
     @wraps(operator)
     def kept(*args: Any, **named: Any) -> R:
         first, *_ = (*args, *named.values())
+        if not torch.is_autocast_enabled(first.device.type):
+            return operator(*args, **named)
         with torch.autocast(first.device.type, enabled=False):
             return operator(*args, **named)
 

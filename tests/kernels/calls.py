@@ -87,7 +87,7 @@ def everything(
     **asked: Any,
 ) -> list[Tensor]:
     """The kernels' output and gradients of all inputs, in a direction that is always the same."""
-    leaves = [x.detach().clone().requires_grad_() for x in (q, k, v, vector, *bias)]
+    leaves = [x.detach().requires_grad_() for x in (q, k, v, vector, *bias)]
     out = fused(*leaves, **asked)
     fixed = torch.Generator().manual_seed(1)
     towards = torch.randn(out.shape, generator=fixed) if direction is None else direction

@@ -1,0 +1,230 @@
+"""The last step of additive attention's backward: from the scores' gradient through tanh.
+
+A thread has one dimension and some queries, and goes through keys: what a query gathers stays in
+its registers, what a key gathers is added up within the thread. Nothing is added by atomics, so
+that the same call gives the same bits. The algebra: `docs/kernels.md`.
+"""
+
+import triton
+import triton.language as tl
+
+from regard.kernels.additive_scores import LOG2E, fetch, load1, load4, reciprocal, tanh
+
+NEXT = tl.constexpr(4)  # how many keys ahead memory is fetched
+# Two queries share a division up to this |q| + |k|; below the other, 1 − 2r would lose digits.
+FAR, NEAR = tl.constexpr(20.0), tl.constexpr(0.05)
+
+
+@triton.jit
+def _four(a1, a2, a3, a4, b, g1, g2, g3, g4, q1, q2, q3, q4, w, PTX: tl.constexpr):
+    """Four queries against one key: their gradients so far and Σ g r; and Σ g r (1 − r).
+
+    r is 1 / (1 + e^{2(q + k)}); two queries share a division.
+    """
+    if PTX:
+        return tl.inline_asm_elementwise(
+            """{ .reg .f32 x, y, z, r, s, u;
+fma.rn.ftz.f32 x, $6, $10, 0f3F800000;
+fma.rn.ftz.f32 y, $7, $10, 0f3F800000;
+mul.ftz.f32 z, x, y;
+rcp.approx.ftz.f32 z, z;
+mul.ftz.f32 r, z, y;
+mul.ftz.f32 s, z, x;
+neg.ftz.f32 u, r;
+fma.rn.ftz.f32 u, u, r, r;
+neg.ftz.f32 z, s;
+fma.rn.ftz.f32 z, z, s, s;
+fma.rn.ftz.f32 $0, $11, u, $15;
+fma.rn.ftz.f32 $1, $12, z, $16;
+mul.ftz.f32 x, $11, u;
+fma.rn.ftz.f32 x, $12, z, x;
+fma.rn.ftz.f32 y, $11, r, $19;
+fma.rn.ftz.f32 y, $12, s, y;
+{ .reg .f32 k, l, m;
+fma.rn.ftz.f32 k, $8, $10, 0f3F800000;
+fma.rn.ftz.f32 l, $9, $10, 0f3F800000;
+mul.ftz.f32 m, k, l;
+rcp.approx.ftz.f32 m, m;
+mul.ftz.f32 r, m, l;
+mul.ftz.f32 s, m, k;
+neg.ftz.f32 u, r;
+fma.rn.ftz.f32 u, u, r, r;
+neg.ftz.f32 z, s;
+fma.rn.ftz.f32 z, z, s, s;
+fma.rn.ftz.f32 $2, $13, u, $17;
+fma.rn.ftz.f32 $3, $14, z, $18;
+fma.rn.ftz.f32 x, $13, u, x;
+fma.rn.ftz.f32 $5, $14, z, x;
+fma.rn.ftz.f32 y, $13, r, y;
+fma.rn.ftz.f32 $4, $14, s, y; } }""",
+            "=&r,=&r,=&r,=&r,=&r,=&r,r,r,r,r,r,r,r,r,r,r,r,r,r,r",
+            [a1, a2, a3, a4, b, g1, g2, g3, g4, q1, q2, q3, q4, w],
+            dtype=(tl.float32,) * 6,
+            is_pure=True,
+            pack=1,
+        )
+    x, y = a1 * b + 1, a2 * b + 1
+    z = reciprocal(x * y, PTX)
+    r1, r2 = z * y, z * x
+    x, y = a3 * b + 1, a4 * b + 1
+    z = reciprocal(x * y, PTX)
+    r3, r4 = z * y, z * x
+    u1, u2, u3, u4 = r1 - r1 * r1, r2 - r2 * r2, r3 - r3 * r3, r4 - r4 * r4
+    part = g1 * u1 + g2 * u2 + g3 * u3 + g4 * u4
+    w += g1 * r1 + g2 * r2 + g3 * r3 + g4 * r4
+    return q1 + g1 * u1, q2 + g2 * u2, q3 + g3 * u3, q4 + g4 * u4, w, part
+
+
+@triton.jit
+def _number(ptr, PTX: tl.constexpr):
+    """A number that is one: what nobody sees may hold NaN, and its gradient is zero anyhow."""
+    x = load1(ptr, PTX).to(tl.float32)
+    return tl.where(x == x, x, 0.0)
+
+
+@triton.jit
+def _query(rows_ptr, i, Q, q_stride, PTX: tl.constexpr):
+    """Row i of the queries; past the end the last stands in, and its gradient is zero."""
+    return _number(rows_ptr + tl.minimum(i, Q - 1).to(tl.int64) * q_stride, PTX)
+
+
+@triton.jit
+def _largest(k_ptr, k_stride, keys, BD: tl.constexpr, PTX: tl.constexpr):
+    """The largest |k| of some keys, in each dimension."""
+    most = tl.zeros([BD], tl.float32)
+    for _ in range(keys):
+        most = tl.maximum(most, tl.abs(_number(k_ptr, PTX)))
+        k_ptr += k_stride
+    return most
+
+
+# fmt: off
+@triton.jit
+def _swiftly(
+    a1, a2, a3, a4, k_ptr, g_ptr, line_ptr, dk_ptr, vector, inside, k_stride, R, D, keys,
+    PTX: tl.constexpr,
+):
+    """Gradients of queries and vector by shared divisions; those of keys are added to memory."""
+    # fmt: on
+    a1, a2 = tl.exp2(a1 * (2 * LOG2E)), tl.exp2(a2 * (2 * LOG2E))
+    a3, a4 = tl.exp2(a3 * (2 * LOG2E)), tl.exp2(a4 * (2 * LOG2E))
+    dq1 = tl.zeros_like(a1)
+    dq2, dq3, dq4, w = dq1, dq1, dq1, dq1
+    for j in range(keys):
+        if PTX:
+            # what the keys after next need is on its way meanwhile
+            then = tl.minimum(j + NEXT, keys - 1) - j
+            fetch(line_ptr + (j + then) * R)
+            fetch(k_ptr + then * k_stride)
+            fetch(dk_ptr + then * D)
+        key = tl.exp2(_number(k_ptr, PTX) * (2 * LOG2E))[None, :]
+        g1, g2, g3, g4 = load4(g_ptr, PTX)
+        dq1, dq2, dq3, dq4, w, part = _four(
+            a1, a2, a3, a4, key, g1, g2, g3, g4, dq1, dq2, dq3, dq4, w, PTX
+        )
+        tl.store(dk_ptr, tl.load(dk_ptr) + 4 * vector * tl.sum(part, 0), mask=inside)
+        k_ptr += k_stride
+        g_ptr += R
+        dk_ptr += D
+    # a row's g add up to zero, so Σ g tanh is −2 Σ g r; and 1 − tanh² is 4 r (1 − r)
+    return 4 * dq1, 4 * dq2, 4 * dq3, 4 * dq4, -2 * tl.sum(w, 0)
+
+
+# fmt: off
+@triton.jit
+def _plainly(
+    a1, a2, a3, a4, k_ptr, g_ptr, dk_ptr, vector, inside, k_stride, R, D, keys, PTX: tl.constexpr
+):
+    """The same by tanh itself."""
+    # fmt: on
+    dq1 = tl.zeros_like(a1)
+    dq2, dq3, dq4, w = dq1, dq1, dq1, dq1
+    for _ in range(keys):
+        key = _number(k_ptr, PTX)[None, :]
+        g1, g2, g3, g4 = load4(g_ptr, PTX)
+        t1, t2 = tanh(a1 + key, PTX), tanh(a2 + key, PTX)
+        t3, t4 = tanh(a3 + key, PTX), tanh(a4 + key, PTX)
+        e1, e2 = g1 * (1 - t1 * t1), g2 * (1 - t2 * t2)
+        e3, e4 = g3 * (1 - t3 * t3), g4 * (1 - t4 * t4)
+        w += (g1 * t1 + g2 * t2) + (g3 * t3 + g4 * t4)
+        dq1 += e1
+        dq2 += e2
+        dq3 += e3
+        dq4 += e4
+        more = vector * tl.sum((e1 + e2) + (e3 + e4), 0)
+        tl.store(dk_ptr, tl.load(dk_ptr) + more, mask=inside)
+        k_ptr += k_stride
+        g_ptr += R
+        dk_ptr += D
+    return dq1, dq2, dq3, dq4, tl.sum(w, 0)
+
+
+# fmt: off
+@triton.jit(do_not_specialize=["base", "rows"])
+def descend(
+    q_ptr, k_ptr, vector_ptr, g_ptr, dq_ptr, dk_ptr, dw_ptr,
+    base, rows, H, share, Q, K, D, R, keys, back, ahead, q_strides, k_strides,
+    QUERIES: tl.constexpr, BD: tl.constexpr, EXACT: tl.constexpr, PTX: tl.constexpr,
+):
+    """Gradients of a band of queries, `rows` from `base` on, against one share of the keys.
+
+    g is (B·H, K, R). dq is a part, (B·H, shares, R, D); dk (B·G, K, D) and dw (B·H, shares, D) are
+    added to, each place by the one program that owns it.
+    """
+    # fmt: on
+    N: tl.constexpr = QUERIES // 4
+    jb, G = tl.program_id(0), H // share
+    bg = tl.program_id(2).to(tl.int64)
+    b = bg // G
+    d = tl.program_id(1) * BD + tl.arange(0, BD)
+    inside, own = d < D, tl.minimum(d, D - 1)
+    first = jb * keys
+    some = tl.minimum(keys, K - first)
+    k_ptr += b * k_strides[0] + (bg % G) * k_strides[1] + first.to(tl.int64) * k_strides[2] + own
+    dk_ptr += (bg * K + first) * D + own
+    most_k = tl.zeros([BD], tl.float32)
+    if not EXACT:
+        most_k = _largest(k_ptr, k_strides[2], some, BD, PTX)
+    # queries that see none of these keys have no part
+    lowest = tl.maximum(first - ahead - (K - Q) - base, 0) // QUERIES * QUERIES
+    end = tl.minimum(first + some + back - (K - Q) - base, rows)
+    for head in range(share):
+        h = (bg % G) * share + head
+        bh = b * H + h
+        vector = tl.load(vector_ptr + h * D + own).to(tl.float32)
+        dw_at = dw_ptr + (bh * tl.num_programs(0) + jb) * D + own
+        dw = tl.load(dw_at)
+        for i in range(0, R, QUERIES):
+            at = (i + tl.arange(0, N) * 4)[:, None]  # (N, 1): the first query of each four
+            dq1 = tl.zeros([N, BD], tl.float32)
+            dq2, dq3, dq4 = dq1, dq1, dq1
+            if (i >= lowest) & (i < end):
+                row_ptr = q_ptr + b * q_strides[0] + h * q_strides[1] + own[None, :]
+                a1 = _query(row_ptr, base + at, Q, q_strides[2], PTX)
+                a2 = _query(row_ptr, base + at + 1, Q, q_strides[2], PTX)
+                a3 = _query(row_ptr, base + at + 2, Q, q_strides[2], PTX)
+                a4 = _query(row_ptr, base + at + 3, Q, q_strides[2], PTX)
+                g_at = g_ptr + (bh * K + first) * R + at
+                plain = EXACT
+                if not EXACT:
+                    most = tl.maximum(tl.abs(a1), tl.abs(a2))
+                    most = tl.maximum(most, tl.maximum(tl.abs(a3), tl.abs(a4)))
+                    most = tl.max(tl.max(most, 0) + most_k)
+                    plain = (most > FAR) | (most < NEAR)
+                if plain:
+                    dq1, dq2, dq3, dq4, more = _plainly(
+                        a1, a2, a3, a4, k_ptr, g_at, dk_ptr, vector, inside, k_strides[2], R, D,
+                        some, PTX,
+                    )  # fmt: skip
+                else:
+                    dq1, dq2, dq3, dq4, more = _swiftly(
+                        a1, a2, a3, a4, k_ptr, g_at, g_ptr + (bh * K + first) * R + i, dk_ptr,
+                        vector, inside, k_strides[2], R, D, some, PTX,
+                    )  # fmt: skip
+                dw += more
+            to = dq_ptr + ((bh * tl.num_programs(0) + jb) * R + at) * D + d[None, :]
+            tl.store(to, dq1 * vector[None, :], mask=inside[None, :])
+            tl.store(to + D, dq2 * vector[None, :], mask=inside[None, :])
+            tl.store(to + 2 * D, dq3 * vector[None, :], mask=inside[None, :])
+            tl.store(to + 3 * D, dq4 * vector[None, :], mask=inside[None, :])
+        tl.store(dw_at, dw, mask=inside)

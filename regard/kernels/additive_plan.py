@@ -1,0 +1,236 @@
+"""What the shapes, layouts and dtypes of a call of additive attention decide, once for all of them.
+
+A `Plan` is made once and kept, together with the kernels that it has launched: looking at forty
+arguments again takes longer than a launch.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.kernels.seen import Seen
+
+# From so many terms on, factors are packed for tensor cores.
+MANY = 1 << 27
+# How many tiles of queries keep a card busy; with fewer, tiles are smaller.
+BUSY = 128
+# Bytes of scratch for a band of queries: so many times the inputs', or this much. The fewer keys,
+# the smaller (Q, K) is beside the inputs.
+LONG, BOUNDS, SCRATCH = 32768, (1.0, 8.0), 24 << 20
+# How many plans are kept.
+PLANS = 256
+# How many queries a thread has in the backward.
+QUERIES = 32
+
+
+class Tile(NamedTuple):
+    """Warps along queries and keys, and pieces of 16 queries and of 16 keys that each has."""
+
+    WR: int
+    WC: int
+    MT: int
+    NP: int
+
+    @property
+    def rows(self) -> int:
+        return self.WR * self.MT * 16
+
+    @property
+    def keys(self) -> int:
+        return self.WC * self.NP * 16
+
+    @property
+    def warps(self) -> int:
+        return self.WR * self.WC
+
+
+class Tensors(NamedTuple):
+    """What a call holds, as kernels take it. Without values, it asks for the weight `at` a key."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor | None
+    at: Tensor | None
+    vector: Tensor
+    first: Tensor | None
+    last: Tensor | None
+    ids: Tensor | None
+    mask: Tensor | None
+    bias: Tensor | None
+
+    @property
+    def rule(self) -> tuple[Tensor | None, ...]:
+        return self[5:]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """All that a call's shapes, layouts and dtypes decide, and the kernels launched so far."""
+
+    B: int
+    H: int
+    G: int
+    Q: int
+    K: int
+    D: int
+    E: int
+    exact: bool
+    aligned: bool
+    back: int
+    ahead: int
+    strides: tuple[Any, ...]
+    kernels: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def share(self) -> int:
+        """How many heads of queries share one of keys."""
+        return self.H // self.G
+
+    @cached_property
+    def groups(self) -> int:
+        """Groups of three dimensions, an even number of them."""
+        return 2 * up(self.D, 6)
+
+    @cached_property
+    def swift(self) -> bool:
+        """Whether there is so much to do that packing factors pays; float32 wants tanh itself."""
+        return not self.exact and self.B * self.H * self.Q * self.K * self.D >= MANY
+
+    @cached_property
+    def tile(self) -> Tile:
+        """The queries and keys that one program works on at a time."""
+        busy = self.B * self.H * up(self.Q, 64) >= BUSY
+        if self.exact:
+            # a tile of values lies in shared memory, with all that three products of theirs need
+            return Tile(2 if busy else 1, 4 if self.E <= 256 else 2, 2, 1)
+        some = self.B * self.H * up(self.Q, 32) >= BUSY
+        return Tile(4 if busy else 2 if some else 1, 4, 1, 2 if self.K > 64 else 1)
+
+    @cached_property
+    def keys(self) -> int:
+        """How many keys a program takes in the backward."""
+        threads = self.B * self.G * up(self.D, 32)
+        return max(8, min(128, power(up(self.K * threads, 2048))))
+
+    @cached_property
+    def shares(self) -> int:
+        """How many programs that makes along the keys."""
+        return up(self.K, self.keys)
+
+    @cached_property
+    def scratch(self) -> int:
+        """Bytes that a band of queries may take."""
+        size = 4 if self.exact else 2
+        rows = self.B * self.H * self.Q * self.D + self.B * self.G * self.K * (self.D + self.E)
+        times = min(max(LONG / max(self.K, 1), BOUNDS[0]), BOUNDS[1])
+        return max(SCRATCH, int(times * size * rows))
+
+    def band(self, a_row: int) -> int:
+        """How many queries are gone through at a time, if each takes `a_row` bytes."""
+        step = max(self.tile.rows, QUERIES)
+        rows = self.scratch // max(1, self.B * self.H * a_row)
+        return max(step, min(rows, self.Q + step - 1) // step * step)
+
+    @cached_property
+    def forward_band(self) -> int:
+        return self.band(64 * self.groups) if self.swift else self.Q
+
+    @cached_property
+    def backward_band(self) -> int:
+        factors = 64 * self.groups if self.swift else 0
+        return self.band(10 * self.K + 4 * self.shares * self.D + factors)
+
+    def launch(self, name: str, kernel: Any, grid: Any, *args: Any, **options: Any) -> None:
+        """Launch a kernel: the first time as Triton does it, then with what it compiled."""
+        grid = (*grid, 1, 1)[:3]
+        ready = self.kernels.get(name)
+        if ready is None:
+            self.kernels[name] = kernel[grid](*args, **options)
+        else:
+            ready[grid](*args)
+
+
+def up(n: int, step: int) -> int:
+    """n / step, rounded up."""
+    return -(-n // step)
+
+
+def power(n: int) -> int:
+    """The smallest power of two from n on."""
+    return 1 << (n - 1).bit_length()
+
+
+def planned(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor | None,
+    index: Tensor | None,
+    vector: Tensor,
+    seen: Seen,
+    bias: Tensor | None,
+) -> tuple[Tensors, Plan]:
+    """The call as kernels take it, and its plan."""
+    mask = None if seen.mask is None else seen.mask.view(torch.uint8)
+    of = Tensors(
+        _rows(q),
+        _rows(k),
+        None if v is None else _rows(v),
+        None if index is None else index.contiguous(),
+        vector.contiguous(),
+        *(seen.first, seen.last, seen.ids, mask, bias),
+    )
+    return of, _plan(tuple(map(_form, of)), seen.back, seen.ahead)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """With the numbers of a row side by side."""
+    return x if x.stride(3) == 1 else x.contiguous()
+
+
+class _Form(NamedTuple):
+    """All that Triton looks at in a tensor, and more."""
+
+    shape: torch.Size
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    aligned: bool
+
+
+def _form(x: Tensor | None) -> _Form | None:
+    if x is None:
+        return None
+    return _Form(x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16 == 0)
+
+
+@lru_cache(maxsize=PLANS)
+def _plan(forms: tuple[_Form | None, ...], back: int, ahead: int) -> Plan:
+    q, k, v, _, _, _, _, ids, mask, bias = forms
+    assert q is not None and k is not None
+    (B, H, Q, D), (_, G, K, _) = q.shape, k.shape
+    each = 16 // q.dtype.itemsize
+    aligned = (
+        q.aligned and k.aligned and all(n % each == 0 for n in (*q.strides[:3], *k.strides[:3], D))
+    )
+    spread = [_spread(x, (B, H, Q, K)) for x in (mask, bias)]
+    at = (q.strides[:3], k.strides[:3], (v or k).strides[:3], *spread)
+    return Plan(
+        *(B, H, G, Q, K, D, 0 if v is None else v.shape[3]),
+        exact=q.dtype == torch.float32,
+        aligned=aligned,
+        back=back,
+        ahead=ahead,
+        strides=(0 if ids is None else ids.strides[0], *at),
+    )
+
+
+def _spread(x: _Form | None, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of what is spread to a shape: 0 along what it has only once."""
+    if x is None:
+        return 0, 0, 0, 0
+    missing = len(shape) - len(x.shape)
+    own = [s if n > 1 else 0 for n, s in zip(x.shape, x.strides, strict=True)]
+    return (*[0] * missing, *own)
