@@ -71,12 +71,13 @@ def part(path: Path) -> str:
     return path.relative_to(ROOT / "regard").parts[0].removesuffix(".py")
 
 
-def modules(path: Path) -> set[str]:
-    """The full names of what a file imports, wherever in the file it does so."""
+def modules(path: Path, *, at_once: bool = False) -> set[str]:
+    """The full names of what a file imports, wherever it does so, or only as it is imported."""
     found = set()
     # `from . import x` in regard/layers/y.py is `from regard.layers import x`.
     package = path.relative_to(ROOT).parts[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for node in tree.body if at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -190,7 +191,13 @@ def test_import_regard_loads_nothing_heavy():
 
 def test_everything_imports_with_the_run_time_dependencies_alone():
     def fused(path):
-        return any(m.split(".")[0] == "triton" for m in modules(path))
+        """Whether importing a file imports triton, through others of ours too."""
+        named = modules(path, at_once=True)
+        kernels = {m.rsplit(".", 1)[0] for m in named} | named
+        ours = [ROOT / f"{m.replace('.', '/')}.py" for m in kernels if m.startswith("regard.")]
+        return any(m.split(".")[0] == "triton" for m in named) or any(
+            p.exists() and fused(p) for p in ours
+        )
 
     plain = [p for p in SOURCES if not fused(p) and p.stem != "__main__"]
     names = [name(p).removesuffix(".py").removesuffix("/__init__").replace("/", ".") for p in plain]

@@ -86,28 +86,30 @@ def prepare(
     group = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[:, None]
     even, odd, bits = _powers(x_ptr, row, group, t, rows, D, row_stride)
     even8, odd8, bits8 = _powers(x_ptr, row + 8, group, t, rows, D, row_stride)
-    # a float that is not negative has the order of its bits; the largest is so in any turn
-    most = tl.max(tl.maximum(bits, bits8))
-    tl.atomic_max(bits_ptr + bh * tiles + tile, most.to(tl.int32, bitcast=True), sem="relaxed")
-    high, low = _split(even, odd, PTX)
-    high8, low8 = _split(even8, odd8, PTX)
+    most = tl.maximum(bits, bits8)
     here = group < groups
     at = (bh * tiles + tile) * groups + group
+    high, low = _split(even, odd, PTX)
+    high8, low8 = _split(even8, odd8, PTX)
     if QUERIES:
         to = to_ptr + (at * 2 * 32 + lane) * 4
         _store4(to, high, high8, low, low8, here, PTX)
-        # a product of the numerator carries the sum of the vector over what it leaves out
         d = group * GROUP
         vector_ptr += (bh % heads) * D + d
         v1 = tl.load(vector_ptr, mask=d < D, other=0).to(tl.float32)
         v2 = tl.load(vector_ptr + 1, mask=d + 1 < D, other=0).to(tl.float32)
         v3 = tl.load(vector_ptr + 2, mask=d + 2 < D, other=0).to(tl.float32)
+        # a product of the numerator carries the sum of the vector over what it leaves out
         rest = tl.where(t % 2 == 1, 0.0, v2) + tl.where(t // 2 == 1, 0.0, v3)
         high, low = _split(even * (v1 + rest), odd * rest, PTX)
         high8, low8 = _split(even8 * (v1 + rest), odd8 * rest, PTX)
         _store4(to + 32 * 4, high, high8, low, low8, here, PTX)
+        most += tl.log2(tl.maximum(tl.abs(v1) + tl.abs(v2) + tl.abs(v3), 1.0))
     else:
         _store4(to_ptr + (at * 32 + lane) * 4, high, low, high8, low8, here, PTX)
+    # a float that is not negative has the order of its bits; the largest is so in any turn
+    bits_ptr += bh * tiles + tile
+    tl.atomic_max(bits_ptr, tl.max(most).to(tl.int32, bitcast=True), sem="relaxed")
 
 
 @triton.jit

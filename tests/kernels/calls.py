@@ -3,15 +3,35 @@
 Imported only where Triton is.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from regard.functional.call import spread
 from regard.functional.rules import Rule, dense, placed
-from regard.kernels import additive, seen
+from regard.kernels import additive, additive_launch, additive_plan, seen
+from regard.kernels.additive_plan import Plan, Tile
 from regard.kernels.seen import Seen
+
+
+@contextmanager
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tiles of 32 queries and 16 keys, and factors packed for calls as small as these."""
+    change(monkeypatch, MANY=0, tile=Tile(1, 1, 2, 1))
+    yield
+    additive_plan._plan.cache_clear()
+
+
+def change(monkeypatch: pytest.MonkeyPatch, **constants: Any) -> None:
+    """Change how kernels are launched; what was planned before is forgotten."""
+    for name, value in constants.items():
+        homes = (Plan, additive_plan, additive_launch)
+        monkeypatch.setattr(next(x for x in homes if hasattr(x, name)), name, value)
+    additive_plan._plan.cache_clear()
 
 
 def inputs(

@@ -12,10 +12,19 @@ pytest.importorskip("triton")
 from regard import rules
 from regard.functional import attention as functional
 from regard.functional.scores import Additive
-from regard.kernels import additive, additive_launch
-from regard.kernels.additive_launch import PTX, Problem, Tile
+from regard.kernels import additive
+from regard.kernels.additive_launch import PTX
 from regard.kernels.seen import Seen
-from tests.kernels.calls import everything, fused, inputs, plain, plain_scores, sight
+from tests.kernels.calls import (
+    change,
+    everything,
+    fused,
+    inputs,
+    plain,
+    plain_scores,
+    sight,
+    small,
+)
 from tests.oracle import assert_as_good_as
 
 pytestmark = [
@@ -44,17 +53,16 @@ NO_FORMULA = "an operator defined by hand has no autograd that raises: its deriv
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Tiles of 32 queries and 16 keys, and factors packed for calls as small as these."""
-    monkeypatch.setattr(Problem, "tile", lambda call: Tile(1, 1, 2, 1))
-    monkeypatch.setattr(additive_launch, "MANY", 0)
+def launches(monkeypatch):
+    with small(monkeypatch):
+        yield
 
 
 @pytest.mark.parametrize("few", [0, 4], ids=["tiles", "decoding"])
 @pytest.mark.parametrize("dtype", [FULL, HALF, HALF16], ids=str)
 def test_two_keys_by_hand(dtype, few, monkeypatch):
     # scores tanh(0) = 0 and tanh(1000) = 1, doubled: weights 1 and e², over 1 + e²
-    monkeypatch.setattr(additive_launch, "FEW", few)
+    change(monkeypatch, FEW=few)
     q, k = torch.zeros(1, 1, 1, 1), torch.tensor([[[[0.0], [1000.0]]]])
     call = [x.to(dtype) for x in (q, k, torch.tensor([[[[0.0], [1.0]]]]), torch.tensor([[2.0]]))]
     assert fused(*call).item() == pytest.approx(0.880797, rel=torch.finfo(dtype).eps)
@@ -66,7 +74,7 @@ def test_errs_no_more_than_plain_pytorch(dtype):
 
 
 def test_errs_no_more_than_plain_where_packing_factors_does_not_pay(monkeypatch):
-    monkeypatch.setattr(additive_launch, "MANY", 1 << 60)
+    change(monkeypatch, MANY=1 << 60)
     assert_as_good_as(fused, plain, *inputs(1, 2, 5, 17, dtype=HALF))
 
 
@@ -124,7 +132,7 @@ def test_a_row_blinded_by_its_bias_is_zero_forward_and_backward():
 
 @pytest.mark.parametrize("few", [0, 5], ids=["tiles", "decoding"])
 def test_all_rows_blind_give_zeros(few, monkeypatch):
-    monkeypatch.setattr(additive_launch, "FEW", few)
+    change(monkeypatch, FEW=few)
     found = everything(*inputs(), rule=torch.zeros((), dtype=torch.bool))
     assert all((x == 0).all() for x in found)
 

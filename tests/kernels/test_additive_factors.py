@@ -7,10 +7,10 @@ import torch
 
 pytest.importorskip("triton")
 
-from regard.kernels import additive_launch
-from regard.kernels.additive_launch import PTX
+from regard.kernels.additive_launch import PTX, _factors
+from regard.kernels.additive_plan import planned
 from regard.kernels.seen import Seen
-from tests.kernels.calls import inputs
+from tests.kernels.calls import inputs, small
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # of inf, which is meant
@@ -24,17 +24,17 @@ NEAR = 2**-16 if PTX else 2**-15
 
 
 @pytest.fixture(autouse=True)
-def packed(monkeypatch):
-    """Pack factors for calls as small as these."""
-    monkeypatch.setattr(additive_launch, "MANY", 0)
+def launches(monkeypatch):
+    with small(monkeypatch):
+        yield
 
 
 @pytest.fixture
 def made():
     """Rows of queries, of keys and a vector, and the factors of both."""
     q, k, v, vector = inputs(B, H, T, T, D, dtype=torch.bfloat16)
-    call = additive_launch.problem(q, k, v, None, vector, Seen(), None)
-    return q, k, vector, *(additive_launch._factors(call, x, 16, x is q) for x in (q, k))
+    call = planned(q, k, v, None, vector, Seen(), None)
+    return q, k, vector, *(_factors(*call, x, 16, x is q) for x in (q, k))
 
 
 def numbers(words, *shape):
@@ -54,12 +54,6 @@ def products(x):
 def taken(way):
     """Which of three dimensions the product number `way` multiplies."""
     return [d for d in range(3) if way >> d & 1]
-
-
-def test_groups_are_of_three_and_there_is_an_even_number_of_them():
-    assert [additive_launch._groups(n) for n in (1, 3, 6, 7, 12, 13, 1024)] == [
-        2, 2, 2, 4, 4, 6, 342,
-    ]  # fmt: skip
 
 
 def test_words_of_queries_are_the_products(made):
@@ -92,24 +86,30 @@ def test_a_product_of_the_numerator_carries_the_vector_over_what_it_leaves_out(m
 
 
 def test_bits_are_the_largest_exponent_of_a_tile(made):
-    q, k, _, u, w = made
-    for x, found in ((q, u.bits), (k, w.bits)):
+    q, k, vector, u, w = made
+    padded = torch.zeros(GROUPS * 3, dtype=torch.float64)
+    padded[:D] = vector[0].abs()
+    # what the numerator is multiplied by takes bits too
+    own = padded.view(GROUPS, 3).sum(-1).clamp_min(1).log2()
+    for x, found, more in ((q, u.bits, own), (k, w.bits, 0)):
         padded = torch.zeros(B, H, TILES * 16, GROUPS * 3, dtype=torch.float64)
         padded[:, :, :T, :D] = x.abs()
-        of_groups = padded.view(B, H, TILES, 16, GROUPS, 3).sum(-1)
-        expected = of_groups.amax((3, 4)) * 2 / math.log(2)
-        torch.testing.assert_close(found.double(), expected.flatten(), rtol=1e-6, atol=0)
+        of_groups = padded.view(B, H, TILES, 16, GROUPS, 3).sum(-1) * 2 / math.log(2) + more
+        torch.testing.assert_close(
+            found.double(), of_groups.amax((3, 4)).flatten(), rtol=1e-6, atol=0
+        )
 
 
 @pytest.mark.parametrize("odd", [torch.nan, torch.inf, -torch.inf], ids=str)
 def test_a_tile_with_a_number_that_is_none_has_no_end_of_bits(odd):
     q, k, v, vector = inputs(B, H, T, T, D, dtype=torch.float16)
     k[1, 0, 16, 7] = odd
-    call = additive_launch.problem(q, k, v, None, vector, Seen(), None)
-    bits = additive_launch._factors(call, k, 16, False).bits
+    call = planned(q, k, v, None, vector, Seen(), None)
+    bits = _factors(*call, k, 16, False).bits
     assert bits.isinf().tolist() == [False, False, False, True]
 
 
 def test_float32_needs_no_factors():
-    call = additive_launch.problem(*inputs()[:3], None, inputs()[3], Seen(), None)
-    assert additive_launch._factors(call, call.q, 16, True) == (None, None)
+    q, k, v, vector = inputs()
+    call = planned(q, k, v, None, vector, Seen(), None)
+    assert _factors(*call, q, 16, True) == (None, None)

@@ -6,9 +6,8 @@ import torch
 pytest.importorskip("triton")
 
 from regard import rules
-from regard.kernels import additive_launch
-from regard.kernels.additive_launch import PTX, Problem, Tile
-from tests.kernels.calls import fused, inputs, plain
+from regard.kernels.additive_launch import PTX
+from tests.kernels.calls import change, fused, inputs, plain, small
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # of inf, which is meant
@@ -21,11 +20,12 @@ HIDES = "decode and combine take a total that is NaN for one that is zero, and r
 @pytest.fixture(autouse=True, params=["tiles", "decoding"])
 def road(request, monkeypatch):
     """Every law holds in tiles of 16 keys, and in shares of 64 for each query alone."""
-    few, least = (0, 128) if request.param == "tiles" else (99, 1)
-    monkeypatch.setattr(Problem, "tile", lambda call: Tile(1, 1, 2, 1))
-    monkeypatch.setattr(additive_launch, "MANY", 0)
-    monkeypatch.setattr(additive_launch, "FEW", few)
-    monkeypatch.setattr(additive_launch, "LEAST", least)
+    with small(monkeypatch):
+        if request.param == "tiles":
+            change(monkeypatch, FEW=0)
+        else:
+            change(monkeypatch, FEW=99, LEAST=1)
+        yield
 
 
 @pytest.mark.parametrize("end", [2, -2], ids=["last", "first"])

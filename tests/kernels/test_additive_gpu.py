@@ -10,10 +10,10 @@ import triton.language as tl
 
 import regard
 from regard import rules, scores
-from regard.kernels import additive, additive_launch
+from regard.kernels import additive, additive_plan
 from regard.kernels.additive_scores import tanh
 from regard.kernels.seen import Seen
-from tests.kernels.calls import everything, fused, inputs, plain, plain_scores, sight
+from tests.kernels.calls import change, everything, fused, inputs, plain, plain_scores, sight
 from tests.oracle import assert_as_good_as
 
 pytestmark = pytest.mark.gpu
@@ -35,16 +35,15 @@ RULES = {
 @pytest.fixture(autouse=True)
 def packed(monkeypatch):
     """Factors are packed for tensor cores, though calls are small; no launch is remembered."""
-    monkeypatch.setattr(additive_launch, "MANY", 0)
-    additive_launch._plan.cache_clear()
+    change(monkeypatch, MANY=0)
     yield
-    additive_launch._plan.cache_clear()
+    additive_plan._plan.cache_clear()
 
 
 @triton.jit
 def _bend(x_ptr, to_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
-    tl.store(to_ptr + at, tanh(tl.load(x_ptr + at), True, True))
+    tl.store(to_ptr + at, tanh(tl.load(x_ptr + at), True))
 
 
 def on_card(numbers):
@@ -80,7 +79,7 @@ def test_errs_no_more_than_plain_pytorch(dtype, Q, K):
 
 @pytest.mark.parametrize("dtype", [HALF, HALF16], ids=str)
 def test_errs_no_more_than_plain_where_packing_factors_does_not_pay(dtype, monkeypatch):
-    monkeypatch.setattr(additive_launch, "MANY", 1 << 60)
+    change(monkeypatch, MANY=1 << 60)
     assert_as_good_as(fused, plain, *made(Dv=64, dtype=dtype))
 
 
@@ -229,15 +228,14 @@ def test_the_same_call_gives_the_same_bits(dtype, Q):
 def test_few_queries_read_what_tiles_read(monkeypatch):
     call = made(2, 2, 3, 1000, Dv=64)
     few = fused(*call, rule=rules.window(500))
-    monkeypatch.setattr(additive_launch, "FEW", 0)
+    change(monkeypatch, FEW=0)
     assert_near([few], [fused(*call, rule=rules.window(500))])
 
 
 def test_bands_of_queries_make_the_whole(monkeypatch):
     call = made(1, 2, 300, 130, Dv=64)
     whole = everything(*call, rule=rules.causal)
-    monkeypatch.setattr(additive_launch, "SCRATCH", 0)
-    monkeypatch.setattr(additive_launch, "BOUNDS", (0.0, 0.0))
+    change(monkeypatch, SCRATCH=0, BOUNDS=(0.0, 0.0))
     assert_near(everything(*call, rule=rules.causal), whole)
 
 

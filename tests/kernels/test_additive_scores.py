@@ -1,4 +1,4 @@
-"""The scores of a tile: tanh to its last digits, both forms the same, every pair in its place."""
+"""The scores of a tile: tanh to its last digits, and both forms the same."""
 
 import pytest
 import torch
@@ -8,51 +8,30 @@ pytest.importorskip("triton")
 import triton
 import triton.language as tl
 
-from regard.kernels import additive_launch
-from regard.kernels.additive_launch import PTX, Tile
-from regard.kernels.additive_scores import (
-    bent,
-    flat,
-    flat_rows,
-    in_words,
-    places,
-    plainly,
-    row_max,
-    row_sum,
-    tanh,
-)
+from regard.kernels.additive_launch import PTX, _factors
+from regard.kernels.additive_plan import planned
+from regard.kernels.additive_scores import bent, in_words, plainly
 from regard.kernels.seen import Seen
-from tests.kernels.calls import inputs, plain_scores
+from tests.kernels.calls import inputs, plain_scores, small
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # of inf, which is meant
     pytest.mark.skipif(PTX, reason="without the interpreter kernels need a card"),
 ]
 
-TILES = [Tile(1, 1, 1, 1), Tile(1, 2, 1, 1), Tile(2, 1, 1, 1), Tile(2, 2, 2, 2), Tile(1, 4, 2, 1)]
+
+@pytest.fixture(autouse=True)
+def launches(monkeypatch):
+    with small(monkeypatch):
+        yield
 
 
 @triton.jit
 def _bend(x_ptr, to_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     x = tl.load(x_ptr + at)
-    tl.store(to_ptr + at, tanh(x, True, False))
-    tl.store(to_ptr + N + at, tanh(x, False, False))
-    tl.store(to_ptr + 2 * N + at, bent(x, False, False))
-
-
-@triton.jit
-def _spread(to_ptr, B: tl.constexpr, H: tl.constexpr, Q: tl.constexpr, K: tl.constexpr):
-    """Each pair's number, flat; then the number of the last pair of each row and the row's sum."""
-    row, col = places(B, H, Q, K)
-    R: tl.constexpr = B * Q * 16
-    C: tl.constexpr = H * K * 16
-    pair = (row * C + col).to(tl.float32)
-    at = tl.arange(0, R)
-    to = at[:, None] * C + tl.arange(0, C)[None, :]
-    tl.store(to_ptr + to, flat(pair, B, H, Q, K))
-    tl.store(to_ptr + R * C + at, flat_rows(row_max(pair, B, H), B, H, Q))
-    tl.store(to_ptr + R * C + R + at, flat_rows(row_sum(pair, B, H), B, H, Q))
+    tl.store(to_ptr + at, bent(x, True, False))
+    tl.store(to_ptr + N + at, bent(x, False, False))
 
 
 @triton.jit
@@ -66,8 +45,8 @@ def _both_forms(q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, to_ptr, groups, D):
 
 
 def bend(x):
-    """tanh to the last digit, tanh nearly so, and tanh less one."""
-    to = torch.empty(3, len(x))
+    """tanh to the last digit, and tanh less one as half precision takes it."""
+    to = torch.empty(2, len(x))
     _bend[(1,)](x, to, len(x))
     return to
 
@@ -92,35 +71,21 @@ def test_tanh_is_right_to_two_units_in_the_last_place(most):
     assert ulps(bend(x)[0], x.double().tanh()) <= 2.5
 
 
-def test_what_half_precision_takes_for_tanh_is_right_to_a_ten_millionth():
+def test_what_half_precision_takes_is_tanh_less_one_to_a_ten_millionth():
     x = torch.linspace(-40, 40, 4096)
-    _, near, less = bend(x)
-    exact = x.double().tanh()
-    torch.testing.assert_close(near.double(), exact, atol=2e-7, rtol=0)
-    torch.testing.assert_close(less.double(), exact - 1, atol=2e-7, rtol=0)
-
-
-@pytest.mark.parametrize("tile", TILES, ids=str)
-def test_every_pair_has_its_place(tile):
-    R, C = tile.rows, tile.keys
-    to = torch.empty(R * C + 2 * R)
-    _spread[(1,)](to, *tile)
-    pairs = torch.arange(R * C, dtype=torch.float32).view(R, C)
-    assert torch.equal(to[: R * C].view(R, C), pairs)
-    assert torch.equal(to[R * C : R * C + R], pairs.amax(1))
-    torch.testing.assert_close(to[R * C + R :], pairs.sum(1))
+    exact = x.double().tanh() - 1
+    torch.testing.assert_close(bend(x)[1].double(), exact, atol=2e-7, rtol=0)
 
 
 @pytest.mark.parametrize("D", [1, 11])
 @pytest.mark.parametrize("scale", [0.3, 5.0])
-def test_products_of_exponentials_give_the_scores_of_tanh(scale, D, monkeypatch):
-    monkeypatch.setattr(additive_launch, "MANY", 0)
+def test_products_of_exponentials_give_the_scores_of_tanh(scale, D):
     q, k, v, vector = inputs(Q=16, K=16, D=D, dtype=torch.bfloat16)
     q, k = scale * q, scale * k
-    call = additive_launch.problem(q, k, v, None, vector, Seen(), None)
-    u, w = (additive_launch._factors(call, x, 16, x is q) for x in (q, k))
+    of, plan = planned(q, k, v, None, vector, Seen(), None)
+    u, w = (_factors(of, plan, x, 16, x is q) for x in (q, k))
     to = torch.empty(3, 16, 16)
-    _both_forms[(1,)](q, k, vector, u.words, w.words, to, additive_launch._groups(D), D)
+    _both_forms[(1,)](q, k, vector, u.words, w.words, to, plan.groups, D)
     exact = plain_scores(q.double(), k.double(), vector.double())[0, 0]
     # all but the exact form leave the sum of the vector out
     to[:2] += vector.float().sum()

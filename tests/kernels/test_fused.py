@@ -17,12 +17,14 @@ B, H, Q, K, D, Dv = 2, 2, 5, 7, 11, 13
 def on_cpu(monkeypatch):
     """Let the CPU run kernels, by Triton's interpreter, in small tiles."""
     pytest.importorskip("triton")
-    from regard.kernels.additive_launch import PTX, Problem, Tile
+    from regard.kernels.additive_launch import PTX
+    from tests.kernels.calls import small
 
     if PTX:
-        pytest.skip("Triton was not told to interpret")
+        pytest.skip("without the interpreter kernels need a card")
     monkeypatch.setattr(fused, "DEVICES", ("cuda", "cpu"))
-    monkeypatch.setattr(Problem, "tile", lambda call: Tile(1, 1, 2, 1))
+    with small(monkeypatch):
+        yield
 
 
 def tensors(dtype=torch.float32, D=D, Dv=Dv, **made):

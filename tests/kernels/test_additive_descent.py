@@ -1,0 +1,63 @@
+"""Through tanh: both forms of its derivative are one, and shared keys gather from all heads."""
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from regard.kernels.additive_launch import PTX
+from tests.kernels.calls import change, everything, fused, inputs, plain, small
+from tests.oracle import assert_as_good_as
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # of inf, which is meant
+    pytest.mark.skipif(PTX, reason="without the interpreter kernels need a card"),
+]
+
+PARTS = (
+    "_swiftly: Σ g tanh is −2 Σ g r over all keys of a row, not over those of one program, so what "
+    "vector learns is wrong where another program of the same row takes tanh itself"
+)
+
+
+@pytest.fixture(autouse=True)
+def launches(monkeypatch):
+    with small(monkeypatch):
+        yield
+
+
+def test_gradients_of_shared_keys_are_the_sum_over_their_heads():
+    q, k, v, vector = inputs(1, 2, groups=1)
+    _, _, dk, dv, _ = everything(q, k, v, vector)
+    _, _, each_dk, each_dv, _ = everything(q, k.expand(1, 2, 7, 8), v.expand(1, 2, 7, 8), vector)
+    torch.testing.assert_close(dk, each_dk.sum(1, keepdim=True))
+    torch.testing.assert_close(dv, each_dv.sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize(
+    ("Q", "which"),
+    [
+        pytest.param(5, "key", marks=pytest.mark.xfail(reason=PARTS)),
+        (33, "query"),
+        (5, "dimension"),
+    ],
+)
+def test_one_large_among_ordinary_errs_no_more_than_plain(Q, which):
+    q, k, v, vector = inputs(Q=Q, K=17, dtype=torch.bfloat16)
+    where = {"key": k[:, :, :1], "query": q[:, :, :1], "dimension": q[..., :1]}[which]
+    where *= 50
+    assert_as_good_as(fused, plain, q, k, v, vector)
+
+
+@pytest.mark.parametrize("few", [0, 5], ids=["tiles", "decoding"])
+def test_a_large_query_that_meets_its_keys_halfway_errs_no_more_than_plain(few, monkeypatch):
+    change(monkeypatch, FEW=few)
+    q, k, v, vector = inputs(K=9, dtype=torch.bfloat16)
+    q[:, :, 0], k = 15, k / 4 - 14.5
+    assert_as_good_as(fused, plain, q, k, v, vector)
+
+
+@pytest.mark.parametrize("D", [1, 33])
+def test_dimensions_that_fill_no_warp_have_their_gradients(D):
+    call = inputs(Q=5, K=3, D=D)
+    assert_as_good_as(fused, plain, *call, slack=4.0)

@@ -1,0 +1,111 @@
+"""A plan: made once for calls alike, and never taken for a call that differs."""
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from regard import rules
+from regard.kernels import additive_plan
+from regard.kernels.additive_plan import QUERIES, planned, power, up
+from tests.kernels.calls import change, inputs, sight
+
+BEYOND = (
+    "weigh goes over bands rounded up to QUERIES = 32 rows: of tiles of 16 rows, the last may be "
+    "one that has no factors, and reads words and bits past their end"
+)
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    additive_plan._plan.cache_clear()
+    yield
+    additive_plan._plan.cache_clear()
+
+
+def plan(q, k, v, vector, bias=None, *, rule=None):
+    return planned(q, k, v, None, vector, sight(rule, q, k), bias)[1]
+
+
+def empty(B=1, H=1, Q=5, K=7, D=8, *, Dv=8, dtype=torch.bfloat16):
+    """Inputs of any size, that nobody reads."""
+    shapes = (B, H, Q, D), (B, H, K, D), (B, H, K, Dv), (H, D)
+    return [torch.empty(shape, dtype=dtype, device="meta") for shape in shapes]
+
+
+def test_numbers_by_hand():
+    assert [up(n, 6) for n in (0, 1, 6, 7)] == [0, 1, 1, 2]
+    assert [power(n) for n in (1, 2, 3, 64, 65)] == [1, 2, 4, 64, 128]
+
+
+def test_groups_are_of_three_and_there_is_an_even_number_of_them():
+    found = [plan(*inputs(D=D)).groups for D in (1, 3, 6, 7, 12, 13, 1024)]
+    assert found == [2, 2, 2, 4, 4, 6, 342]
+
+
+def test_calls_alike_have_one_plan():
+    call = inputs()
+    assert plan(*call) is plan(*call) is plan(*(x.clone() for x in call))
+
+
+@pytest.mark.parametrize("what", ["length", "dtype", "layout", "place", "bias", "window"])
+def test_calls_that_differ_have_plans_of_their_own(what):
+    q, k, v, vector = inputs()
+    moved = torch.cat([q.new_zeros(1), q.flatten()])[1:].view_as(q)
+    other = {
+        "length": lambda: plan(q[:, :, :4], k, v, vector),
+        "dtype": lambda: plan(*(x.half() for x in (q, k, v, vector))),
+        "layout": lambda: plan(q.transpose(1, 2).reshape(1, 5, 1, 8).transpose(1, 2), k, v, vector),
+        "place": lambda: plan(moved, k, v, vector),
+        "bias": lambda: plan(q, k, v, vector, torch.zeros(7)),
+        "window": lambda: plan(q, k, v, vector, rule=rules.window(1)),
+    }[what]()
+    assert other is not plan(q, k, v, vector)
+    assert other is not plan(q, k, v, vector, rule=rules.window(5))
+
+
+def test_masks_and_biases_have_no_stride_where_they_are_spread():
+    call, mask = inputs(2, 3), torch.ones(3, 1, 7, dtype=torch.bool)
+    *_, of_mask, of_bias = plan(*call, torch.zeros(2, 1, 5, 1), rule=mask).strides
+    assert (of_mask, of_bias) == ((0, 7, 0, 1), (5, 0, 1, 0))
+
+
+def test_rows_are_read_in_fours_where_they_are_aligned():
+    q, k, v, vector = inputs()
+    assert plan(q, k, v, vector).aligned
+    assert not plan(*inputs(D=10)).aligned
+    assert not plan(torch.cat([q.new_zeros(1), q.flatten()])[1:].view_as(q), k, v, vector).aligned
+
+
+def test_few_terms_and_float32_are_not_packed(monkeypatch):
+    change(monkeypatch, MANY=5 * 7 * 8)
+    assert plan(*inputs(dtype=torch.bfloat16)).swift
+    assert not plan(*inputs(K=6, dtype=torch.bfloat16)).swift
+    assert not plan(*inputs()).swift
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("Q", [5, 33, 1025, 9999])
+@pytest.mark.parametrize("H", [1, 64])
+def test_bands_are_made_of_whole_tiles_and_fit_into_their_scratch(H, Q, dtype):
+    found = plan(*empty(1, H, Q, 2000, 256, Dv=512, dtype=dtype))
+    step = max(found.tile.rows, QUERIES)
+    for band in (found.forward_band, found.backward_band):
+        assert band == Q or band % step == 0
+    rows = H * found.backward_band * (10 * 2000 + 4 * found.shares * 256)
+    assert rows <= found.scratch or found.backward_band == step
+
+
+@pytest.mark.parametrize(
+    ("Q", "dtype"),
+    [
+        (1025, torch.float32),
+        (9999, torch.bfloat16),
+        pytest.param(1025, torch.bfloat16, marks=pytest.mark.xfail(reason=BEYOND)),
+    ],
+)
+def test_the_rows_that_the_backward_goes_over_have_factors(Q, dtype):
+    found = plan(*empty(1, 1, Q, 2000, 256, dtype=dtype))
+    last = Q % found.backward_band or found.backward_band
+    gone_over = up(up(last, QUERIES) * QUERIES, found.tile.rows)
+    assert not found.swift or gone_over == up(last, found.tile.rows)
