@@ -15,7 +15,7 @@ from regard.kernels.additive_slots import flat, places
 # fmt: off
 @triton.jit(do_not_specialize=["base", "rows"])
 def weigh(
-    q_ptr, k_ptr, v_ptr, vector_ptr, u_ptr, w_ptr, u_bits_ptr, w_bits_ptr,
+    q_ptr, k_ptr, v_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
     lse_ptr, d_out_ptr, p_ptr, g_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
     base, rows, H, share, Q, K, D, E, R, groups, back, ahead, ids_stride,
     q_strides, k_strides, v_strides, mask_strides, bias_strides,
@@ -40,7 +40,7 @@ def weigh(
     if visit:
         row, col = places(WR, WC, MT, NP)
         s = seen_scores(
-            q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, u_bits_ptr, w_bits_ptr,
+            q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
             first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
             bh, base, rows, tile, start, row, col, H, share, Q, K, D, groups, back, ahead,
             ids_stride, q_strides, k_strides, mask_strides, bias_strides,

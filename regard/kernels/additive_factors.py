@@ -56,29 +56,20 @@ def _powers(x_ptr, row, group, t, rows, D, row_stride):
     return even, even * e1, tl.where(odd_one_out, float("inf"), bits)
 
 
+# fmt: off
 @triton.jit(do_not_specialize=["rows", "tiles"])
 def prepare(
-    x_ptr,
-    vector_ptr,
-    to_ptr,
-    bits_ptr,
-    heads,
-    rows,
-    D,
-    groups,
-    tiles,
-    batch_stride,
-    head_stride,
-    row_stride,
-    QUERIES: tl.constexpr,
-    BLOCK: tl.constexpr,
-    PTX: tl.constexpr,
+    x_ptr, vector_ptr, to_ptr, beta_ptr, bits_ptr, heads, rows, D, groups, tiles,
+    batch_stride, head_stride, row_stride,
+    QUERIES: tl.constexpr, BLOCK: tl.constexpr, PTX: tl.constexpr,
 ):
-    """Products of exponentials for 16 rows, packed as tensor cores take them; their bits.
+    """Products of exponentials for 16 rows, packed as tensor cores take them, and their bits.
 
-    To words (tile, group, 2, lane, 4) for queries: the denominator's factors, then the numerator's;
-    (tile, group, lane, 4) for keys. A word is a pair of bfloat16. `bits` starts at zero.
+    To (tile, group, lane, 4): of queries as float32, of keys as pairs of bfloat16, high and low.
+    Products of the numerator carry besides the sum of the vector over what they leave out: beta
+    (head, group, 8). `bits` starts at zero.
     """
+    # fmt: on
     tile, bh = tl.program_id(0), tl.program_id(2).to(tl.int64)
     lane = tl.arange(0, 32)[None, :]
     t, row = lane % 4, tile * 16 + lane // 4
@@ -88,28 +79,36 @@ def prepare(
     even8, odd8, bits8 = _powers(x_ptr, row + 8, group, t, rows, D, row_stride)
     most = tl.maximum(bits, bits8)
     here = group < groups
-    at = (bh * tiles + tile) * groups + group
-    high, low = _split(even, odd, PTX)
-    high8, low8 = _split(even8, odd8, PTX)
+    to = to_ptr + (((bh * tiles + tile) * groups + group) * 32 + lane) * 4
     if QUERIES:
-        to = to_ptr + (at * 2 * 32 + lane) * 4
-        _store4(to, high, high8, low, low8, here, PTX)
-        d = group * GROUP
-        vector_ptr += (bh % heads) * D + d
-        v1 = tl.load(vector_ptr, mask=d < D, other=0).to(tl.float32)
-        v2 = tl.load(vector_ptr + 1, mask=d + 1 < D, other=0).to(tl.float32)
-        v3 = tl.load(vector_ptr + 2, mask=d + 2 < D, other=0).to(tl.float32)
-        # a product of the numerator carries the sum of the vector over what it leaves out
-        rest = tl.where(t % 2 == 1, 0.0, v2) + tl.where(t // 2 == 1, 0.0, v3)
-        high, low = _split(even * (v1 + rest), odd * rest, PTX)
-        high8, low8 = _split(even8 * (v1 + rest), odd8 * rest, PTX)
-        _store4(to + 32 * 4, high, high8, low, low8, here, PTX)
+        a, b = even.to(tl.int32, bitcast=True), odd.to(tl.int32, bitcast=True)
+        c, d = even8.to(tl.int32, bitcast=True), odd8.to(tl.int32, bitcast=True)
+        _store4(to, a, b, c, d, here, PTX)
+        v1, v2, v3 = _triple(vector_ptr + (bh % heads) * D, group, D)
         most += tl.log2(tl.maximum(tl.abs(v1) + tl.abs(v2) + tl.abs(v3), 1.0))
+        # the first lanes of the first tile have all eight
+        rest = tl.where(t % 2 == 1, 0.0, v2) + tl.where(t // 2 == 1, 0.0, v3)
+        at = beta_ptr + ((bh % heads) * groups + group) * 8 + t * 2
+        once = here & (lane + 4 * (tile + bh // heads) < 4)
+        tl.store(at, v1 + rest, mask=once)
+        tl.store(at + 1, rest, mask=once)
     else:
-        _store4(to_ptr + (at * 32 + lane) * 4, high, low, high8, low8, here, PTX)
+        high, low = _split(even, odd, PTX)
+        high8, low8 = _split(even8, odd8, PTX)
+        _store4(to, high, low, high8, low8, here, PTX)
     # a float that is not negative has the order of its bits; the largest is so in any turn
     bits_ptr += bh * tiles + tile
     tl.atomic_max(bits_ptr, tl.max(most).to(tl.int32, bitcast=True), sem="relaxed")
+
+
+@triton.jit
+def _triple(vector_ptr, group, D):
+    """The vector's three numbers of a group."""
+    d = group * GROUP
+    v1 = tl.load(vector_ptr + d, mask=d < D, other=0).to(tl.float32)
+    v2 = tl.load(vector_ptr + d + 1, mask=d + 1 < D, other=0).to(tl.float32)
+    v3 = tl.load(vector_ptr + d + 2, mask=d + 2 < D, other=0).to(tl.float32)
+    return v1, v2, v3
 
 
 @triton.jit

@@ -7,19 +7,19 @@ import triton
 import triton.language as tl
 
 from regard.kernels.additive_rules import meet, seen_scores, shown, span
-from regard.kernels.additive_scores import LOG2E, bent, load1, product
+from regard.kernels.additive_scores import LOG2E, load1, product, reciprocal, tanh
 from regard.kernels.additive_slots import flat, flat_rows, places, row_max, row_sum
 
 
 # fmt: off
 @triton.jit(do_not_specialize=["base", "rows"])
 def read(
-    q_ptr, k_ptr, v_ptr, vector_ptr, u_ptr, w_ptr, u_bits_ptr, w_bits_ptr, index_ptr,
+    q_ptr, k_ptr, v_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr, index_ptr,
     out_ptr, lse_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
     base, rows, H, share, Q, K, D, E, groups, back, ahead, ids_stride,
     q_strides, k_strides, v_strides, mask_strides, bias_strides,
     WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr, DV: tl.constexpr,
-    PRECISION: tl.constexpr, ALIGNED: tl.constexpr, PTX: tl.constexpr,
+    UNEVEN: tl.constexpr, PRECISION: tl.constexpr, ALIGNED: tl.constexpr, PTX: tl.constexpr,
 ):
     """What each query reads, or the log of its weight at `index`; the log-sum-exp.
 
@@ -28,9 +28,13 @@ def read(
     # fmt: on
     BQ: tl.constexpr = WR * MT * 16
     BK: tl.constexpr = WC * NP * 16
-    # the last tiles first: under a causal rule they see most
-    tile = (tl.num_programs(1) - 1 - tl.program_id(1)) * BQ
-    bh = tl.program_id(0).to(tl.int64)
+    if UNEVEN:
+        # the last tiles of all heads first: under a causal rule they see most
+        tile = (tl.num_programs(1) - 1 - tl.program_id(1)) * BQ
+        bh = tl.program_id(0).to(tl.int64)
+    else:
+        # head after head, so that programs at work at one time share keys
+        tile, bh = tl.program_id(0) * BQ, tl.program_id(1).to(tl.int64)
     b, h = bh // H, bh % H
     row, col = places(WR, WC, MT, NP)
     i = base + tile + row
@@ -44,7 +48,7 @@ def read(
             visit = meet(base + tile, start, b, Q, K, ids_ptr, ids_stride, BQ, BK)
         if visit:
             s = seen_scores(
-                q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, u_bits_ptr, w_bits_ptr,
+                q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
                 first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
                 bh, base, rows, tile, start, row, col, H, share, Q, K, D, groups, back, ahead,
                 ids_stride, q_strides, k_strides, mask_strides, bias_strides,
@@ -93,11 +97,13 @@ def decode(
     first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
     H, share, Q, K, D, E, back, ahead, keys, ids_stride,
     q_strides, k_strides, v_strides, mask_strides, bias_strides,
-    BK: tl.constexpr, BD: tl.constexpr, DV: tl.constexpr, EXACT: tl.constexpr, PTX: tl.constexpr,
+    BK: tl.constexpr, BD: tl.constexpr, DV: tl.constexpr, WHOLE: tl.constexpr, HIDES: tl.constexpr,
+    EXACT: tl.constexpr, PTX: tl.constexpr,
 ):
     """What one query reads from `keys` keys, the program's share; all of it if nothing is shared.
 
-    Parts are (programs, queries, 1 + Dv): log-sum-exp, then what was read.
+    Parts are (programs, queries, 1 + Dv): log-sum-exp, then what was read. WHOLE rows fill their
+    blocks; a rule that HIDES keys may hide NaN.
     """
     # fmt: on
     n = tl.program_id(1).to(tl.int64)
@@ -107,6 +113,9 @@ def decode(
     q_ptr += b * q_strides[0] + h * q_strides[1] + i * q_strides[2]
     q = tl.load(q_ptr + d, mask=d < D, other=0).to(tl.float32)[None, :]
     vector = tl.load(vector_ptr + h * D + d, mask=d < D, other=0).to(tl.float32)[None, :]
+    if not EXACT:
+        # what is the same for all keys of `bent` is done before
+        q, vector = q * (2 * LOG2E), -2 * vector
     k_ptr += b * k_strides[0] + (h // share) * k_strides[1]
     v_ptr += b * v_strides[0] + (h // share) * v_strides[1]
     top, total = -float("inf"), 0.0
@@ -117,9 +126,14 @@ def decode(
     for start in range(lowest, end, BK):
         j = start + tl.arange(0, BK)
         at, there = j.to(tl.int64)[:, None], (j < end)[:, None]
-        k = tl.load(k_ptr + at * k_strides[2] + d[None, :], mask=there & (d < D)[None, :], other=0)
-        v = tl.load(v_ptr + at * v_strides[2] + e[None, :], mask=there & (e < E)[None, :], other=0)
-        s = tl.sum(vector * bent(q + k.to(tl.float32), EXACT, PTX), 1)
+        has_k = there if WHOLE else there & (d < D)[None, :]
+        has_v = there if WHOLE else there & (e < E)[None, :]
+        k = tl.load(k_ptr + at * k_strides[2] + d[None, :], mask=has_k, other=0).to(tl.float32)
+        v = tl.load(v_ptr + at * v_strides[2] + e[None, :], mask=has_v, other=0).to(tl.float32)
+        if EXACT:
+            s = tl.sum(vector * tanh(q + k, PTX), 1)
+        else:
+            s = tl.sum(vector * reciprocal(tl.exp2(k * (2 * LOG2E) + q) + 1, PTX), 1)
         s = shown(
             tl.where(j < end, s, -float("inf")), b, h, i, j, Q, K, back, ahead, first_ptr, last_ptr,
             ids_ptr, ids_stride, mask_ptr, mask_strides, bias_ptr, bias_strides, PTX,
@@ -129,8 +143,9 @@ def decode(
         p = tl.exp2((s - peak) * LOG2E)
         shrink = tl.exp2((top - peak) * LOG2E)
         total = total * shrink + tl.sum(p, 0)
-        read = tl.where(p[:, None] > 0, v.to(tl.float32), 0.0)
-        out = out * shrink + tl.sum(p[:, None] * read, 0)
+        if HIDES:
+            v = tl.where(p[:, None] > 0, v, 0.0)
+        out = out * shrink + tl.sum(p[:, None] * v, 0)
         top = new
     seen = total > 0
     out = tl.where(seen, out / tl.where(seen, total, 1.0), 0.0)

@@ -25,28 +25,36 @@ ROWS = 16
 
 
 class _Factors(NamedTuple):
-    """Packed products of exponentials and how many bits they take; None if tanh is computed."""
+    """Packed products of exponentials, what the numerator's carry besides, and their bits.
+
+    None if tanh is computed.
+    """
 
     words: Tensor | None
+    beta: Tensor | None
     bits: Tensor | None
 
 
 def _factors(of: Tensors, plan: Plan, x: Tensor, step: int, queries: bool) -> _Factors:
     """The factors of all rows of queries or keys, in steps of a tile."""
     if not plan.swift:
-        return _Factors(None, None)
+        return _Factors(None, None, None)
     B, H, T, D = x.shape
     tiles = up(T, step) * (step // 16)
-    each = plan.groups * (256 if queries else 128)
     # a little more: the last of a tile reads ahead
-    words = torch.empty(B * H * tiles * each + 4096, dtype=torch.int32, device=x.device)
+    size = B * H * tiles * plan.groups * 128 + 4096
+    words = torch.empty(size, dtype=torch.int32, device=x.device)
+    room = (plan.groups + 1) * H * 8 if queries else 0
+    beta = torch.empty(room, dtype=torch.float32, device=x.device)
     bits = torch.zeros(B * H * tiles, dtype=torch.int32, device=x.device)
     plan.launch(
         "queries" if queries else "keys", prepare, (tiles, up(plan.groups, 16), B * H),
-        x, of.vector, words, bits, H, T, D, plan.groups, tiles, *x.stride()[:3], queries, 16, PTX,
-        num_warps=4,
+        x, of.vector, words, beta, bits, H, T, D, plan.groups, tiles, *x.stride()[:3], queries, 16,
+        PTX, num_warps=4,
     )  # fmt: skip
-    return _Factors(words, bits.view(torch.float32))
+    if queries:
+        words = words.view(torch.float32)
+    return _Factors(words, beta, bits.view(torch.float32))
 
 
 def read(of: Tensors, plan: Plan) -> tuple[Tensor, Tensor]:
@@ -62,11 +70,12 @@ def read(of: Tensors, plan: Plan) -> tuple[Tensor, Tensor]:
     for base in range(0, p.Q, plan.forward_band):
         rows = min(plan.forward_band, p.Q - base)
         u = _factors(of, plan, of.q[:, :, base : base + rows], tile.rows, True)
+        tiles = up(rows, tile.rows)
         plan.launch(
-            "read", forward.read, (p.B * p.H, up(rows, tile.rows)),
-            of.q, of.k, of.v, of.vector, u.words, w.words, u.bits, w.bits, of.at, out, lse,
+            "read", forward.read, (p.B * p.H, tiles) if p.uneven else (tiles, p.B * p.H),
+            of.q, of.k, of.v, of.vector, u.words, w.words, u.beta, u.bits, w.bits, of.at, out, lse,
             *of.rule, base, rows, p.H, p.share, p.Q, p.K, p.D, p.E, p.groups, p.back, p.ahead,
-            *p.strides, *tile, power(max(p.E, 16)), *_ways(plan),
+            *p.strides, *tile, power(max(p.E, 16)), p.uneven, *_ways(plan),
             num_warps=tile.warps, num_stages=1, maxnreg=None if p.exact else REGISTERS,
         )  # fmt: skip
     return out, lse
@@ -91,7 +100,8 @@ def _decode(of: Tensors, plan: Plan, out: Tensor, lse: Tensor) -> None:
     plan.launch(
         "decode", forward.decode, (parts, N),
         of.q, of.k, of.v, of.vector, out, lse, room, *of.rule, p.H, p.share, p.Q, p.K, p.D, p.E,
-        p.back, p.ahead, keys, *p.strides, BK, BD, DV, p.exact, PTX, num_warps=4,
+        p.back, p.ahead, keys, *p.strides, BK, BD, DV, (BD, DV) == (p.D, p.E), p.hides, p.exact,
+        PTX, num_warps=4,
     )  # fmt: skip
     if room is not None:
         plan.launch(
@@ -142,9 +152,9 @@ def _one_band(
     plan.launch(
         f"weigh {d_out.data_ptr() % 16 == 0}", backward.weigh,
         (up(p.K, tile.keys), up(R, tile.rows), BH),
-        of.q, of.k, of.v, of.vector, u.words, w.words, u.bits, w.bits, lse, d_out, weights, g,
-        *of.rule, base, rows, p.H, p.share, p.Q, p.K, p.D, p.E, R, p.groups, p.back, p.ahead,
-        *p.strides, *tile, min(128, power(max(p.E, 16))), *_ways(plan),
+        of.q, of.k, of.v, of.vector, u.words, w.words, u.beta, u.bits, w.bits, lse, d_out,
+        weights, g, *of.rule, base, rows, p.H, p.share, p.Q, p.K, p.D, p.E, R, p.groups, p.back,
+        p.ahead, *p.strides, *tile, min(128, power(max(p.E, 16))), *_ways(plan),
         num_warps=tile.warps, num_stages=1, maxnreg=None if p.exact else REGISTERS,
     )  # fmt: skip
     half = weights if p.exact else torch.empty_like(weights, dtype=of.q.dtype)

@@ -79,6 +79,7 @@ class Plan:
     E: int
     exact: bool
     aligned: bool
+    hides: bool
     back: int
     ahead: int
     strides: tuple[Any, ...]
@@ -88,6 +89,11 @@ class Plan:
     def share(self) -> int:
         """How many heads of queries share one of keys."""
         return self.H // self.G
+
+    @cached_property
+    def uneven(self) -> bool:
+        """Whether some queries see more than others, as under a causal rule."""
+        return min(self.back, self.ahead) < self.K
 
     @cached_property
     def groups(self) -> int:
@@ -136,11 +142,11 @@ class Plan:
 
     @cached_property
     def forward_band(self) -> int:
-        return self.band(64 * self.groups) if self.swift else self.Q
+        return self.band(32 * self.groups) if self.swift else self.Q
 
     @cached_property
     def backward_band(self) -> int:
-        factors = 64 * self.groups if self.swift else 0
+        factors = 32 * self.groups if self.swift else 0
         return self.band(10 * self.K + 4 * self.shares * self.D + factors)
 
     def launch(self, name: str, kernel: Any, grid: Any, *args: Any, **options: Any) -> None:
@@ -221,6 +227,7 @@ def _plan(forms: tuple[_Form | None, ...], back: int, ahead: int) -> Plan:
         *(B, H, G, Q, K, D, 0 if v is None else v.shape[3]),
         exact=q.dtype == torch.float32,
         aligned=aligned,
+        hides=min(back, ahead) < K or any(forms[5:]),
         back=back,
         ahead=ahead,
         strides=(0 if ids is None else ids.strides[0], *at),

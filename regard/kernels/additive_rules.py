@@ -72,7 +72,7 @@ def _range(ids_ptr, place, K):
 # fmt: off
 @triton.jit
 def seen_scores(
-    q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, u_bits_ptr, w_bits_ptr,
+    q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
     first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
     bh, base, rows, tile, start, row, col, H, share, Q, K, D, groups, back, ahead, ids_stride,
     q_strides, k_strides, mask_strides, bias_strides,
@@ -85,14 +85,15 @@ def seen_scores(
     if u_ptr is not None:
         u_tiles = tl.cdiv(rows, WR * MT * 16) * (WR * MT)
         w_tiles = tl.cdiv(K, WC * NP * 16) * (WC * NP)
-        u_ptr += bh * u_tiles * groups * 256
+        u_ptr += bh * u_tiles * groups * 128
+        beta_ptr += h * groups * 8
         u_bits_ptr += bh * u_tiles
         w_ptr += bg * w_tiles * groups * 128
         w_bits_ptr += bg * w_tiles
     s = scores(
         q_ptr + b * q_strides[0] + h * q_strides[1],
         k_ptr + b * k_strides[0] + (h // share) * k_strides[1],
-        vector_ptr + h * D, u_ptr, w_ptr, u_bits_ptr, w_bits_ptr,
+        vector_ptr + h * D, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
         base, tile, start, row, col, Q, K, D, groups, q_strides[2], k_strides[2],
         WR, WC, MT, NP, ALIGNED, PTX,
     )

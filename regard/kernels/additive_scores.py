@@ -176,8 +176,46 @@ fma.rn.ftz.f32 $3, $11, d, $7; }""",
 
 
 @triton.jit
+def _halves(even, odd):
+    """Two numbers as pairs of bfloat16 in words: what they round to, and what that leaves."""
+    return tl.inline_asm_elementwise(
+        """{ .reg .f32 a, b;
+cvt.rn.bf16x2.f32 $0, $3, $2;
+shl.b32 a, $0, 16;
+and.b32 b, $0, 0xffff0000;
+sub.f32 a, $2, a;
+sub.f32 b, $3, b;
+cvt.rn.bf16x2.f32 $1, b, a; }""",
+        "=&r,=r,f,f",
+        [even, odd],
+        dtype=(tl.int32, tl.int32),
+        is_pure=True,
+        pack=1,
+    )
+
+
+@triton.jit
+def _queries(u_ptr, beta_ptr):
+    """A group's factors of 16 queries: the denominator's and the numerator's, highs and lows."""
+    even, odd, even8, odd8 = load4(u_ptr, True)
+    b0, b1 = load1(beta_ptr, True), load1(beta_ptr + 1, True)
+    p0, p2 = _halves(even, odd)
+    p1, p3 = _halves(even8, odd8)
+    n0, n2 = _halves(even * b0, odd * b1)
+    n1, n3 = _halves(even8 * b0, odd8 * b1)
+    return p0, p1, p2, p3, n0, n1, n2, n3
+
+
+@triton.jit
 def on_cores(
-    u_ptr, w_ptr, groups, WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr
+    u_ptr,
+    w_ptr,
+    beta_ptr,
+    groups,
+    WR: tl.constexpr,
+    WC: tl.constexpr,
+    MT: tl.constexpr,
+    NP: tl.constexpr,
 ):
     """Σ_d vector[d] / (1 + e^{2(q + k)}) of a tile, in slots, from packed factors.
 
@@ -187,34 +225,33 @@ def on_cores(
     thread = tl.arange(0, T)[None, None, :]
     warp, lane = thread // 32, thread % 32
     tile = (warp // WC) * MT + tl.arange(0, MT)[:, None, None]
-    u_ptr += (tile.to(tl.int64) * groups * 64 + lane) * 4  # (MT, 1, T)
+    u_ptr += (tile.to(tl.int64) * groups * 32 + lane) * 4  # (MT, 1, T)
     tile = (warp % WC) * NP + tl.arange(0, NP)[None, :, None]
     w_ptr += (tile.to(tl.int64) * groups * 32 + lane) * 4  # (1, NP, T)
+    beta_ptr += lane % 4 * 2
     zero = tl.zeros([MT, NP, T], tl.float32)
     x0, x1, x2, x3, y0, y1, y2, y3 = zero, zero, zero, zero, zero, zero, zero, zero
     # before the first group, nothing over one
     a0, a1, a2, a3, c0, c1, c2, c3 = zero, zero, zero, zero, zero, zero, zero, zero
     one = tl.full([MT, NP, T], 1.0, tl.float32)
     b0, b1, b2, b3, d0, d1, d2, d3 = one, one, one, one, one, one, one, one
-    p0, p1, p2, p3 = load4(u_ptr, True)
-    n0, n1, n2, n3 = load4(u_ptr + 128, True)
+    p0, p1, p2, p3, n0, n1, n2, n3 = _queries(u_ptr, beta_ptr)
     h0, l0, h1, l1 = load4(w_ptr, True)
     # two groups a turn, so that nothing is moved about; what is loaded last is not used
     for _ in range(0, groups, 2):
         # a tile's groups lie one after the other: the lanes of a warp share out two of them
-        fetch(u_ptr + (AHEAD * 256 + lane * 12))
+        fetch(u_ptr + (AHEAD * 128 + lane * 4))
         fetch(w_ptr + (AHEAD * 128 + lane * 4))
-        pp0, pp1, pp2, pp3 = load4(u_ptr + 256, True)
-        nn0, nn1, nn2, nn3 = load4(u_ptr + 384, True)
+        pp0, pp1, pp2, pp3, nn0, nn1, nn2, nn3 = _queries(u_ptr + 128, beta_ptr + 8)
         hh0, ll0, hh1, ll1 = load4(w_ptr + 128, True)
         x0, x1, x2, x3 = _added(x0, x1, x2, x3, a0, a1, a2, a3, b0, b1, b2, b3)
         y0, y1, y2, y3 = _added(y0, y1, y2, y3, c0, c1, c2, c3, d0, d1, d2, d3)
         a0, a1, a2, a3, b0, b1, b2, b3 = _fraction(p0, p1, p2, p3, n0, n1, n2, n3, h0, l0)
         c0, c1, c2, c3, d0, d1, d2, d3 = _fraction(p0, p1, p2, p3, n0, n1, n2, n3, h1, l1)
-        u_ptr += 512
+        u_ptr += 256
         w_ptr += 256
-        p0, p1, p2, p3 = load4(u_ptr, True)
-        n0, n1, n2, n3 = load4(u_ptr + 128, True)
+        beta_ptr += 16
+        p0, p1, p2, p3, n0, n1, n2, n3 = _queries(u_ptr, beta_ptr)
         h0, l0, h1, l1 = load4(w_ptr, True)
         x0, x1, x2, x3 = _added(x0, x1, x2, x3, a0, a1, a2, a3, b0, b1, b2, b3)
         y0, y1, y2, y3 = _added(y0, y1, y2, y3, c0, c1, c2, c3, d0, d1, d2, d3)
@@ -229,21 +266,22 @@ def on_cores(
 
 
 @triton.jit
-def in_words(u_ptr, w_ptr, groups, row, col):
+def in_words(u_ptr, w_ptr, beta_ptr, groups, row, col):
     """What `on_cores` computes, pair by pair: its twin where there is no tensor core."""
-    u_ptr += ((row // 16) * groups * 64 + (row % 8) * 4) * 4 + (row % 16) // 8
+    u_ptr += ((row // 16) * groups * 32 + (row % 8) * 4) * 4 + (row % 16) // 8 * 2
     w_ptr += ((col // 16) * groups * 32 + (col % 8) * 4) * 4 + (col % 16) // 8 * 2
     total = tl.zeros_like(row + col).to(tl.float32)
     for _ in range(groups):
         above, below = tl.zeros_like(total), tl.zeros_like(total)
         for k in tl.static_range(8):
             w = _half(w_ptr + k // 2 * 4, k) + _half(w_ptr + k // 2 * 4 + 1, k)
-            below += (_half(u_ptr + k // 2 * 4, k) + _half(u_ptr + k // 2 * 4 + 2, k)) * w
-            n_ptr = u_ptr + 128 + k // 2 * 4
-            above += (_half(n_ptr, k) + _half(n_ptr + 2, k)) * w
+            product = tl.load(u_ptr + k // 2 * 4 + k % 2) * w
+            below += product
+            above += product * tl.load(beta_ptr + k)
         total += above / below
-        u_ptr += 256
+        u_ptr += 128
         w_ptr += 128
+        beta_ptr += 8
     return total
 
 
@@ -316,7 +354,7 @@ def plainly(
 # fmt: off
 @triton.jit
 def scores(
-    q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, u_bits_ptr, w_bits_ptr,
+    q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
     base, tile, start, row, col, Q, K, D, groups, q_stride, k_stride,
     WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr,
     ALIGNED: tl.constexpr, PTX: tl.constexpr,
@@ -337,12 +375,12 @@ def scores(
         bits = tl.max(tl.load(u_bits_ptr + tile // 16 + tl.arange(0, WR * MT)))
         bits += tl.max(tl.load(w_bits_ptr + start // 16 + tl.arange(0, WC * NP)))
         if (bits <= BITS) & (bits >= TINY):
-            u_ptr += tl.full([], tile // 16, tl.int64) * groups * 256
+            u_ptr += tl.full([], tile // 16, tl.int64) * groups * 128
             w_ptr += tl.full([], start // 16, tl.int64) * groups * 128
             if PTX:
-                found = -2 * on_cores(u_ptr, w_ptr, groups, WR, WC, MT, NP)
+                found = -2 * on_cores(u_ptr, w_ptr, beta_ptr, groups, WR, WC, MT, NP)
             else:
-                found = -2 * in_words(u_ptr, w_ptr, groups, row, col)
+                found = -2 * in_words(u_ptr, w_ptr, beta_ptr, groups, row, col)
         else:
             found = plainly(q_ptr, k_ptr, vector_ptr, D, False, ALIGNED, PTX)
     return found
