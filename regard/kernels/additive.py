@@ -151,7 +151,12 @@ def _differentiate(ctx: Any, d_out: Tensor, _: Tensor) -> tuple[Tensor | None, .
     return dq, dk, dv, None, d_vector, None, None, None, None, d_bias, None, None
 
 
+def _refuse(*_: Any) -> Any:
+    raise RuntimeError("additive attention: the fused kernel has no second derivative")
+
+
 torch.library.register_autograd("regard::additive_fused", _differentiate, setup_context=_remember)
+torch.library.register_autograd("regard::additive_fused_backward", _refuse)
 
 
 def attention(

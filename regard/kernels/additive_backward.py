@@ -33,7 +33,7 @@ def weigh(
     to = (bh * K + key)[None, :] * R + r[:, None]  # (BQ, BK)
     fits = (r < R)[:, None] & (key < K)[None, :]
     lowest, end = span(base + tile, BQ, b, Q, K, back, ahead, first_ptr, last_ptr)
-    visit = (start < end) & (start + BK > lowest)
+    visit = (start < end) & (start + BK > lowest) & (tile < rows)
     if ids_ptr is not None:
         visit &= meet(base + tile, start, b, Q, K, ids_ptr, ids_stride, BQ, BK)
     weights, d_weights = tl.zeros([BQ, BK], tl.float32), tl.zeros([BQ, BK], tl.float32)

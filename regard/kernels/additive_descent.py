@@ -13,6 +13,7 @@ from regard.kernels.additive_scores import LOG2E, fetch, load1, load4, reciproca
 NEXT = tl.constexpr(4)  # how many keys ahead memory is fetched
 # Two queries share a division up to this |q| + |k|; below the other, 1 − 2r would lose digits.
 FAR, NEAR = tl.constexpr(20.0), tl.constexpr(0.05)
+LARGEST = tl.constexpr(1e38)
 
 
 @triton.jit
@@ -77,9 +78,9 @@ fma.rn.ftz.f32 $4, $14, s, y; } }""",
 
 @triton.jit
 def _number(ptr, PTX: tl.constexpr):
-    """A number that is one: what nobody sees may hold NaN, and its gradient is zero anyhow."""
+    """A finite number: what nobody sees may hold NaN or infinity, and has no gradient anyhow."""
     x = load1(ptr, PTX).to(tl.float32)
-    return tl.where(x == x, x, 0.0)
+    return tl.where(x == x, tl.minimum(tl.maximum(x, -LARGEST), LARGEST), 0.0)
 
 
 @triton.jit
@@ -126,16 +127,18 @@ def _swiftly(
         k_ptr += k_stride
         g_ptr += R
         dk_ptr += D
-    # a row's g add up to zero, so Σ g tanh is −2 Σ g r; and 1 − tanh² is 4 r (1 − r)
+    # −2 Σ g r is Σ g (tanh − 1), which is Σ g tanh over all keys of a row, where g add up to zero;
+    # and 1 − tanh² is 4 r (1 − r)
     return 4 * dq1, 4 * dq2, 4 * dq3, 4 * dq4, -2 * tl.sum(w, 0)
 
 
 # fmt: off
 @triton.jit
 def _plainly(
-    a1, a2, a3, a4, k_ptr, g_ptr, dk_ptr, vector, inside, k_stride, R, D, keys, PTX: tl.constexpr
+    a1, a2, a3, a4, k_ptr, g_ptr, dk_ptr, vector, inside, k_stride, R, D, keys,
+    LESS: tl.constexpr, PTX: tl.constexpr,
 ):
-    """The same by tanh itself."""
+    """The same by tanh itself; that of the vector is Σ g (tanh − LESS)."""
     # fmt: on
     dq1 = tl.zeros_like(a1)
     dq2, dq3, dq4, w = dq1, dq1, dq1, dq1
@@ -146,7 +149,7 @@ def _plainly(
         t3, t4 = tanh(a3 + key, PTX), tanh(a4 + key, PTX)
         e1, e2 = g1 * (1 - t1 * t1), g2 * (1 - t2 * t2)
         e3, e4 = g3 * (1 - t3 * t3), g4 * (1 - t4 * t4)
-        w += (g1 * t1 + g2 * t2) + (g3 * t3 + g4 * t4)
+        w += (g1 * (t1 - LESS) + g2 * (t2 - LESS)) + (g3 * (t3 - LESS) + g4 * (t4 - LESS))
         dq1 += e1
         dq2 += e2
         dq3 += e3
@@ -214,7 +217,7 @@ def descend(
                 if plain:
                     dq1, dq2, dq3, dq4, more = _plainly(
                         a1, a2, a3, a4, k_ptr, g_at, dk_ptr, vector, inside, k_strides[2], R, D,
-                        some, PTX,
+                        some, 0.0 if EXACT else 1.0, PTX,
                     )  # fmt: skip
                 else:
                     dq1, dq2, dq3, dq4, more = _swiftly(

@@ -75,7 +75,7 @@ def read(
                 v = tl.load(at, mask=there[:, None] & (e < E)[None, :], other=0)
                 out *= flat_rows(shrink, WR, WC, MT)[:, None]
                 out = product(weights.to(v.dtype), v, out, PRECISION, PTX)
-    seen = total > 0
+    seen = total != 0
     lse = tl.where(seen, top + tl.log(tl.where(seen, total, 1.0)), -float("inf"))
     here = (i < Q) & (tile + row < rows)
     tl.store(lse_ptr + bh * Q + i, lse, mask=here)
@@ -147,7 +147,7 @@ def decode(
             v = tl.where(p[:, None] > 0, v, 0.0)
         out = out * shrink + tl.sum(p[:, None] * v, 0)
         top = new
-    seen = total > 0
+    seen = total != 0
     out = tl.where(seen, out / tl.where(seen, total, 1.0), 0.0)
     lse = tl.where(seen, top + tl.log(tl.where(seen, total, 1.0)), -float("inf"))
     if parts_ptr is None:
@@ -171,7 +171,7 @@ def combine(parts_ptr, out_ptr, lse_ptr, parts, E, PARTS: tl.constexpr, DV: tl.c
     total = tl.sum(share, 0)
     read = tl.load(at[:, None] + 1 + e[None, :], mask=(part < parts)[:, None] & (e < E)[None, :])
     out = tl.sum(tl.where(share[:, None] > 0, share[:, None] * read, 0.0), 0)
-    seen = total > 0
+    seen = total != 0
     out = tl.where(seen, out / tl.where(seen, total, 1.0), 0.0)
     tl.store(out_ptr + n * E + e, out.to(out_ptr.dtype.element_ty), mask=e < E)
     tl.store(lse_ptr + n, tl.where(seen, top + tl.log(tl.where(seen, total, 1.0)), top))

