@@ -50,7 +50,8 @@ def _run_forward(
 ) -> tuple[Tensor, Tensor]:
     """What is read from v (B, H, Q, Dv), or the log softmax at index (B, H, Q); the log-sum-exp."""
     seen = Seen(back, ahead, first, last, ids, mask)
-    return read(*planned(q, k, v, index, vector, seen, bias))
+    with torch.cuda.device_of(q):
+        return read(*planned(q, k, v, index, vector, seen, bias))
 
 
 @torch.library.register_fake("regard::additive_fused")
@@ -95,7 +96,8 @@ def _run_backward(
     """Gradients of q, k, v (empty if there is none), vector and bias (empty if not wanted)."""
     seen = Seen(back, ahead, first, last, ids, mask)
     of, plan = planned(q, k, v, index, vector, seen, bias)
-    found = gradients(of, plan, d_out.contiguous(), lse, bias_wanted)
+    with torch.cuda.device_of(q):
+        found = gradients(of, plan, d_out.contiguous(), lse, bias_wanted)
     return (
         found.q,
         found.k.to(k.dtype),

@@ -149,8 +149,9 @@ def _one_band(
     R = up(rows, QUERIES) * QUERIES
     weights, g = torch.empty((2, BH, p.K, R), dtype=torch.float32, device=of.q.device)
     u = _factors(of, plan, of.q[:, :, band], tile.rows, True)
+    apart = "" if d_out.data_ptr() % 16 == 0 else " apart"  # it is no part of the plan
     plan.launch(
-        f"weigh {d_out.data_ptr() % 16 == 0}", backward.weigh,
+        f"weigh{apart}", backward.weigh,
         (up(p.K, tile.keys), up(R, tile.rows), BH),
         of.q, of.k, of.v, of.vector, u.words, w.words, u.beta, u.bits, w.bits, lse, d_out,
         weights, g, *of.rule, base, rows, p.H, p.share, p.Q, p.K, p.D, p.E, R, p.groups, p.back,
@@ -159,7 +160,7 @@ def _one_band(
     )  # fmt: skip
     half = weights if p.exact else torch.empty_like(weights, dtype=of.q.dtype)
     plan.launch(
-        "slope", backward.slope, (up(R, ROWS), BH),
+        f"slope{apart}", backward.slope, (up(R, ROWS), BH),
         weights, g, half, of.at, d_out, base, rows, p.Q, p.K, R, ROWS, 64, num_warps=4,
     )  # fmt: skip
     if of.v is not None:
