@@ -35,40 +35,16 @@ _backward = torch.ops.regard.additive_fused_backward.default
 @torch.library.impl("regard::additive_fused", ("cpu", "cuda"))
 @exactly
 def _run_forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor | None,
-    index: Tensor | None,
-    vector: Tensor,
-    first: Tensor | None,
-    last: Tensor | None,
-    ids: Tensor | None,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    back: int,
-    ahead: int,
+    q: Tensor, k: Tensor, v: Tensor | None, index: Tensor | None, vector: Tensor, *rule: Any
 ) -> tuple[Tensor, Tensor]:
     """What is read from v (B, H, Q, Dv), or the log softmax at index (B, H, Q); the log-sum-exp."""
-    seen = Seen(back, ahead, first, last, ids, mask)
+    *hidden, bias, back, ahead = rule
     with torch.cuda.device_of(q):
-        return read(*planned(q, k, v, index, vector, seen, bias))
+        return read(*planned(q, k, v, index, vector, Seen(back, ahead, *hidden), bias))
 
 
 @torch.library.register_fake("regard::additive_fused")
-def _(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor | None,
-    index: Tensor | None,
-    vector: Tensor,
-    first: Tensor | None,
-    last: Tensor | None,
-    ids: Tensor | None,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    back: int,
-    ahead: int,
-) -> tuple[Tensor, Tensor]:
+def _(q: Tensor, k: Tensor, v: Tensor | None, *_: Any) -> tuple[Tensor, Tensor]:
     rows = q.shape[:3]
     out = q.new_empty(rows if v is None else (*rows, v.shape[3]))
     return out, q.new_empty(rows, dtype=torch.float32)
@@ -83,19 +59,11 @@ def _run_backward(
     v: Tensor | None,
     index: Tensor | None,
     vector: Tensor,
-    first: Tensor | None,
-    last: Tensor | None,
-    ids: Tensor | None,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    lse: Tensor,
-    back: int,
-    ahead: int,
-    bias_wanted: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    *rule: Any,
+) -> tuple[Tensor, ...]:
     """Gradients of q, k, v (empty if there is none), vector and bias (empty if not wanted)."""
-    seen = Seen(back, ahead, first, last, ids, mask)
-    of, plan = planned(q, k, v, index, vector, seen, bias)
+    *hidden, bias, lse, back, ahead, bias_wanted = rule
+    of, plan = planned(q, k, v, index, vector, Seen(back, ahead, *hidden), bias)
     with torch.cuda.device_of(q):
         found = gradients(of, plan, d_out.contiguous(), lse, bias_wanted)
     return (
@@ -103,7 +71,7 @@ def _run_backward(
         found.k.to(k.dtype),
         q.new_empty(0) if v is None else found.v.to(v.dtype),
         found.vector.to(vector.dtype),
-        q.new_empty(0) if bias is None or found.bias is None else found.bias.to(bias.dtype),
+        q.new_empty(0) if found.bias is None else found.bias.to(bias.dtype),
     )
 
 
@@ -115,16 +83,9 @@ def _(
     v: Tensor | None,
     index: Tensor | None,
     vector: Tensor,
-    first: Tensor | None,
-    last: Tensor | None,
-    ids: Tensor | None,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    lse: Tensor,
-    back: int,
-    ahead: int,
-    bias_wanted: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    *rule: Any,
+) -> tuple[Tensor, ...]:
+    *_, bias, _, _, _, bias_wanted = rule
     return (
         q.new_empty(q.shape),
         k.new_empty(k.shape),
