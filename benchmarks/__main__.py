@@ -18,7 +18,7 @@ HEAD = """# Benchmarks
 
 Written by `make bench` (`python -m benchmarks`); no number here is typed by hand. Both sides of a
 ratio run in turns in one process on random inputs, after a warm-up; times are medians. Memory is
-the growth of a fresh process at its peak.
+the growth of a fresh process at its peak; on a card, all that PyTorch has allocated at its peak.
 """
 
 

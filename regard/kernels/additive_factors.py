@@ -13,7 +13,7 @@ GROUP = tl.constexpr(3)  # how many dimensions share one division
 
 
 @triton.jit
-def _split(even, odd, PTX: tl.constexpr):
+def split(even, odd, PTX: tl.constexpr):
     """Two numbers as pairs of bfloat16 in words: what they round to, and what that leaves."""
     high = _pair(even, odd, PTX)
     even -= (high << 16).to(tl.float32, bitcast=True)
@@ -93,8 +93,8 @@ def prepare(
         tl.store(at, v1 + rest, mask=once)
         tl.store(at + 1, rest, mask=once)
     else:
-        high, low = _split(even, odd, PTX)
-        high8, low8 = _split(even8, odd8, PTX)
+        high, low = split(even, odd, PTX)
+        high8, low8 = split(even8, odd8, PTX)
         _store4(to, high, low, high8, low8, here, PTX)
     # a float that is not negative has the order of its bits; the largest is so in any turn
     bits_ptr += bh * tiles + tile

@@ -8,12 +8,13 @@ Derivation, range and what was tried: `docs/kernels.md`.
 import triton
 import triton.language as tl
 
+from regard.kernels.additive_factors import LOG2E, split
+
 # PTX is False in Triton's interpreter, which runs no assembly.
 # What the exponents of three dimensions may add up to, so that no product of theirs overflows; and
 # at least, so that the last digits of such products do not show where scores hardly differ.
 BITS, TINY = tl.constexpr(116.0), tl.constexpr(2.0)
 AHEAD = tl.constexpr(2)  # how many groups ahead factors are fetched
-LOG2E = tl.constexpr(1.4426950408889634)
 # tanh(x) = x + x³ (SMALL_0 + SMALL_1 x² + …) for |x| < 0.55
 SMALL_0 = tl.constexpr(-0.3333331346511841)
 SMALL_1 = tl.constexpr(0.13332480192184448)
@@ -176,33 +177,14 @@ fma.rn.ftz.f32 $3, $11, d, $7; }""",
 
 
 @triton.jit
-def _halves(even, odd):
-    """Two numbers as pairs of bfloat16 in words: what they round to, and what that leaves."""
-    return tl.inline_asm_elementwise(
-        """{ .reg .f32 a, b;
-cvt.rn.bf16x2.f32 $0, $3, $2;
-shl.b32 a, $0, 16;
-and.b32 b, $0, 0xffff0000;
-sub.f32 a, $2, a;
-sub.f32 b, $3, b;
-cvt.rn.bf16x2.f32 $1, b, a; }""",
-        "=&r,=r,f,f",
-        [even, odd],
-        dtype=(tl.int32, tl.int32),
-        is_pure=True,
-        pack=1,
-    )
-
-
-@triton.jit
 def _queries(u_ptr, beta_ptr):
     """A group's factors of 16 queries: the denominator's and the numerator's, highs and lows."""
     even, odd, even8, odd8 = load4(u_ptr, True)
     b0, b1 = load1(beta_ptr, True), load1(beta_ptr + 1, True)
-    p0, p2 = _halves(even, odd)
-    p1, p3 = _halves(even8, odd8)
-    n0, n2 = _halves(even * b0, odd * b1)
-    n1, n3 = _halves(even8 * b0, odd8 * b1)
+    p0, p2 = split(even, odd, True)
+    p1, p3 = split(even8, odd8, True)
+    n0, n2 = split(even * b0, odd * b1, True)
+    n1, n3 = split(even8 * b0, odd8 * b1, True)
     return p0, p1, p2, p3, n0, n1, n2, n3
 
 

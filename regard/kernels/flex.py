@@ -68,7 +68,7 @@ def _learned(call: Call) -> bool:
 def pays(call: Call) -> bool:
     """Whether this is worth compiling: on a card, for many pairs, under a rule that stays one."""
     _, _, Q, K = call.sizes
-    if call.q.device.type != "cuda" or Q * K < WORTH or not _has_triton():
+    if call.q.device.type != "cuda" or Q * K < WORTH or not has_triton():
         return False
     functions = [*parts(call.rule), *([] if call.bias is None else [call.bias])]
     if not all(isinstance(f, KNOWN) for f in functions) or all(f == causal for f in functions):
@@ -98,7 +98,8 @@ def attention(call: Call) -> Tensor:
 
 
 @cache
-def _has_triton() -> bool:
+def has_triton() -> bool:
+    """Whether Triton is installed; it is not imported for that."""
     return find_spec("triton") is not None
 
 

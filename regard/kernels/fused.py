@@ -4,7 +4,6 @@ Triton is imported only where a kernel runs.
 """
 
 from functools import cache
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from regard.functional.call import Call
 from regard.functional.scores import Additive
 from regard.functional.selects import softmax
 from regard.kernels import seen
+from regard.kernels.flex import has_triton
 
 # Where the kernels run; tests add the CPU, where Triton's interpreter runs them.
 DEVICES = ("cuda",)
@@ -76,7 +76,7 @@ def _why_no_score(call: Call) -> str | None:
     q, D = call.q, call.q.shape[3]
     if q.device.type not in DEVICES:
         return f"the kernel needs a CUDA card, and the call is on {q.device.type}"
-    if not _has_triton():
+    if not has_triton():
         return "Triton is not installed"
     if q.is_cuda and _too_old(q.device):
         return "the kernel needs an NVIDIA card of compute capability 8.0 or newer"
@@ -90,11 +90,6 @@ def _why_no_score(call: Call) -> str | None:
 def _why_no_values(call: Call) -> str | None:
     Dv = call.v.shape[3]
     return f"the kernel takes Dv up to {WIDEST_VALUES}, got {Dv}" if Dv > WIDEST_VALUES else None
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
 
 
 @cache

@@ -17,6 +17,14 @@ from regard.kernels import additive, additive_launch, additive_plan, seen
 from regard.kernels.additive_plan import Plan, Tile
 from regard.kernels.seen import Seen
 
+# How the kernels run on CPU tensors: through Triton's interpreter, which tests/conftest.py switches
+# on where there is no card. On a card test_additive_gpu.py runs them.
+INTERPRETED = pytest.mark.skipif(
+    additive_launch.PTX, reason="needs Triton's interpreter, which is off where there is a card"
+)
+# Infinities are meant.
+QUIET = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
+
 
 @contextmanager
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -13,9 +13,10 @@ from regard import rules
 from regard.functional import attention as functional
 from regard.functional.scores import Additive
 from regard.kernels import additive
-from regard.kernels.additive_launch import PTX
 from regard.kernels.seen import Seen
 from tests.kernels.calls import (
+    INTERPRETED,
+    QUIET,
     change,
     everything,
     fused,
@@ -27,10 +28,7 @@ from tests.kernels.calls import (
 )
 from tests.oracle import assert_as_good_as
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # of inf, which is meant
-    pytest.mark.skipif(PTX, reason="without the interpreter kernels need a card"),
-]
+pytestmark = [QUIET, INTERPRETED]
 
 FULL, HALF, HALF16 = torch.float32, torch.bfloat16, torch.float16
 BOTH = pytest.mark.parametrize("dtype", [FULL, HALF], ids=str)

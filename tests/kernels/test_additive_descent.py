@@ -5,14 +5,10 @@ import torch
 
 pytest.importorskip("triton")
 
-from regard.kernels.additive_launch import PTX
-from tests.kernels.calls import change, everything, fused, inputs, plain, small
+from tests.kernels.calls import INTERPRETED, QUIET, change, everything, fused, inputs, plain, small
 from tests.oracle import assert_as_good_as
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # of inf, which is meant
-    pytest.mark.skipif(PTX, reason="without the interpreter kernels need a card"),
-]
+pytestmark = [QUIET, INTERPRETED]
 
 
 @pytest.fixture(autouse=True)

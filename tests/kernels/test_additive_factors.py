@@ -7,15 +7,12 @@ import torch
 
 pytest.importorskip("triton")
 
-from regard.kernels.additive_launch import PTX, _factors
+from regard.kernels.additive_launch import _factors
 from regard.kernels.additive_plan import planned
 from regard.kernels.seen import Seen
-from tests.kernels.calls import inputs, small
+from tests.kernels.calls import INTERPRETED, QUIET, inputs, small
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # of inf, which is meant
-    pytest.mark.skipif(PTX, reason="without the interpreter kernels need a card"),
-]
+pytestmark = [QUIET, INTERPRETED]
 
 B, H, T, D = 2, 2, 17, 8  # two tiles of 16 rows, and four groups of three dimensions
 GROUPS, TILES = 4, 2

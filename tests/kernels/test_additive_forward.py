@@ -6,13 +6,9 @@ import torch
 pytest.importorskip("triton")
 
 from regard import rules
-from regard.kernels.additive_launch import PTX
-from tests.kernels.calls import change, fused, inputs, plain, small
+from tests.kernels.calls import INTERPRETED, QUIET, change, fused, inputs, plain, small
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # of inf, which is meant
-    pytest.mark.skipif(PTX, reason="without the interpreter kernels need a card"),
-]
+pytestmark = [QUIET, INTERPRETED]
 
 
 @pytest.fixture(autouse=True, params=["tiles", "decoding"])

@@ -7,14 +7,10 @@ pytest.importorskip("triton")
 
 from regard import rules
 from regard.kernels import additive_launch
-from regard.kernels.additive_launch import PTX
 from regard.kernels.additive_plan import Tile
-from tests.kernels.calls import change, everything, fused, inputs, small
+from tests.kernels.calls import INTERPRETED, QUIET, change, everything, fused, inputs, small
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # of inf, which is meant
-    pytest.mark.skipif(PTX, reason="without the interpreter kernels need a card"),
-]
+pytestmark = [QUIET, INTERPRETED]
 
 # Weights are rounded before values are read, against the largest score so far.
 NEAR = {"atol": 2e-2, "rtol": 2e-2}

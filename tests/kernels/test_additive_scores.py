@@ -8,16 +8,13 @@ pytest.importorskip("triton")
 import triton
 import triton.language as tl
 
-from regard.kernels.additive_launch import PTX, _factors
+from regard.kernels.additive_launch import _factors
 from regard.kernels.additive_plan import planned
 from regard.kernels.additive_scores import bent, in_words, plainly
 from regard.kernels.seen import Seen
-from tests.kernels.calls import inputs, plain_scores, small
+from tests.kernels.calls import INTERPRETED, QUIET, inputs, plain_scores, small
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::RuntimeWarning:triton"),  # of inf, which is meant
-    pytest.mark.skipif(PTX, reason="without the interpreter kernels need a card"),
-]
+pytestmark = [QUIET, INTERPRETED]
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ def on_cpu(monkeypatch):
     from tests.kernels.calls import small
 
     if PTX:
-        pytest.skip("without the interpreter kernels need a card")
+        pytest.skip("needs Triton's interpreter, which is off where there is a card")
     monkeypatch.setattr(fused, "DEVICES", ("cuda", "cpu"))
     with small(monkeypatch):
         yield
@@ -75,7 +75,7 @@ def test_a_device_that_is_no_card_is_refused(device):
 
 def test_a_machine_without_triton_is_refused(monkeypatch):
     monkeypatch.setattr(fused, "DEVICES", ("cpu",))
-    monkeypatch.setattr(fused, "_has_triton", lambda: False)
+    monkeypatch.setattr(fused, "has_triton", lambda: False)
     assert fused.why_not(call(*tensors(), score=additive())) == "Triton is not installed"
 
 
@@ -83,7 +83,7 @@ def test_a_machine_without_triton_is_refused(monkeypatch):
 def test_an_old_card_is_refused(capability, refused, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(fused, "_too_old", fused._too_old.__wrapped__)
-    monkeypatch.setattr(fused, "_has_triton", lambda: True)
+    monkeypatch.setattr(fused, "has_triton", lambda: True)
     with FakeTensorMode():
         asked = call(*tensors(device="cuda"), score=additive(device="cuda"))
         reason = "the kernel needs an NVIDIA card of compute capability 8.0 or newer"
