@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from regard.kernels.additive_launch import gradients, read
 from regard.kernels.additive_plan import planned
@@ -32,7 +33,6 @@ _forward = torch.ops.regard.additive_fused.default
 _backward = torch.ops.regard.additive_fused_backward.default
 
 
-@torch.library.impl("regard::additive_fused", ("cpu", "cuda"))
 @exactly
 def _run_forward(
     q: Tensor, k: Tensor, v: Tensor | None, index: Tensor | None, vector: Tensor, *rule: Any
@@ -50,7 +50,6 @@ def _(q: Tensor, k: Tensor, v: Tensor | None, *_: Any) -> tuple[Tensor, Tensor]:
     return out, q.new_empty(rows, dtype=torch.float32)
 
 
-@torch.library.impl("regard::additive_fused_backward", ("cpu", "cuda"))
 @exactly
 def _run_backward(
     d_out: Tensor,
@@ -65,14 +64,9 @@ def _run_backward(
     *hidden, bias, lse, back, ahead, bias_wanted = rule
     of, plan = planned(q, k, v, index, vector, Seen(back, ahead, *hidden), bias)
     with torch.cuda.device_of(q):
-        found = gradients(of, plan, d_out.contiguous(), lse, bias_wanted)
-    return (
-        found.q,
-        found.k.to(k.dtype),
-        q.new_empty(0) if v is None else found.v.to(v.dtype),
-        found.vector.to(vector.dtype),
-        q.new_empty(0) if found.bias is None else found.bias.to(bias.dtype),
-    )
+        dq, dk, dv, d_vector, d_bias = gradients(of, plan, d_out.contiguous(), lse, bias_wanted)
+    d_bias = q.new_empty(0) if d_bias is None else d_bias.to(bias.dtype)
+    return dq, dk.to(k.dtype), dv.to(q.dtype), d_vector.to(vector.dtype), d_bias
 
 
 @torch.library.register_fake("regard::additive_fused_backward")
@@ -98,17 +92,19 @@ def _(
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     *tensors, ctx.back, ctx.ahead = inputs
     out, lse = output
+    ctx.set_materialize_grads(False)
     pointing = inputs[2] is None
     ctx.save_for_backward(*tensors, lse, out if pointing else None)
 
 
-def _differentiate(ctx: Any, d_out: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _differentiate(ctx: Any, d_out: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
     *tensors, lse, chosen = ctx.saved_tensors
     if chosen is not None:
         # a choice that may not be seen stays at −inf and passes nothing on
         d_out = d_out.masked_fill(chosen == -torch.inf, 0)
     wanted = ctx.needs_input_grad[9]
-    dq, dk, dv, d_vector, d_bias = _backward(d_out, *tensors, lse, ctx.back, ctx.ahead, wanted)
+    run = _backward if torch.is_grad_enabled() or _followed(d_out) else _run_backward
+    dq, dk, dv, d_vector, d_bias = run(d_out, *tensors, lse, ctx.back, ctx.ahead, wanted)
     dv = dv if chosen is None else None
     d_bias = d_bias if wanted else None
     return dq, dk, dv, None, d_vector, None, None, None, None, d_bias, None, None
@@ -118,6 +114,35 @@ def _refuse(*_: Any) -> Any:
     raise RuntimeError("additive attention: the fused kernel has no second derivative")
 
 
+class _Direct(torch.autograd.Function):
+    """The operator without what surrounds it, which takes longer than a small call."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
+        return _run_forward(*inputs)
+
+    setup_context = staticmethod(_remember)
+    backward = staticmethod(_differentiate)
+
+
+def _followed(x: Tensor) -> bool:
+    """Whether somebody wants to see operators: a compiler, a transform, a mode, another tensor."""
+    return (
+        torch.compiler.is_compiling()
+        or type(x) not in (Tensor, Parameter)
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
+
+
+def _apply(q: Tensor, *others: Any) -> Tensor:
+    """The operator's output, with gradients."""
+    out: Tensor = (_forward if _followed(q) else _Direct.apply)(q, *others)[0]
+    return out
+
+
+torch.library.impl("regard::additive_fused", ("cpu", "cuda"), _run_forward)
+torch.library.impl("regard::additive_fused_backward", ("cpu", "cuda"), _run_backward)
 torch.library.register_autograd("regard::additive_fused", _differentiate, setup_context=_remember)
 torch.library.register_autograd("regard::additive_fused_backward", _refuse)
 
@@ -142,8 +167,7 @@ def attention(
         bias: float, spreads to (B, H, Q, K); added to the scores.
     """
     rule = (seen.first, seen.last, seen.ids, seen.mask, bias, seen.back, seen.ahead)
-    out: Tensor = _forward(q, k, v, None, vector, *rule)[0]
-    return out
+    return _apply(q, k, v, None, vector, *rule)
 
 
 def log_probability(
@@ -160,5 +184,4 @@ def log_probability(
     It is −inf, with no gradient, where that key may not be seen. Other arguments as in `attention`.
     """
     rule = (seen.first, seen.last, seen.ids, seen.mask, bias, seen.back, seen.ahead)
-    chosen: Tensor = _forward(q, k, None, index, vector, *rule)[0]
-    return chosen
+    return _apply(q, k, None, index, vector, *rule)

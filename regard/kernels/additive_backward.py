@@ -1,5 +1,8 @@
 """Additive attention backward, a band of queries at a time: the weights again, and their slope.
 
+The weights are made to sum to one, so that a row's gradients sum to zero: otherwise what rounding
+left of them would show where everything else cancels.
+
 The twin is autograd through `regard.functional.attention`; `additive_descent.py` has the last step.
 The steps and their algebra: `docs/kernels.md`.
 """
@@ -7,8 +10,10 @@ The steps and their algebra: `docs/kernels.md`.
 import triton
 import triton.language as tl
 
+from regard.kernels.additive_factors import LOG2E
+from regard.kernels.additive_memory import load1
 from regard.kernels.additive_rules import meet, seen_scores, span
-from regard.kernels.additive_scores import LOG2E, load1, product
+from regard.kernels.additive_scores import product
 from regard.kernels.additive_slots import flat, places
 
 
@@ -16,13 +21,18 @@ from regard.kernels.additive_slots import flat, places
 @triton.jit(do_not_specialize=["base", "rows"])
 def weigh(
     q_ptr, k_ptr, v_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
-    lse_ptr, d_out_ptr, p_ptr, g_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
+    lse_ptr, index_ptr, d_out_ptr, p_ptr, g_ptr, sums_ptr,
+    first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
     base, rows, H, share, Q, K, D, E, R, groups, back, ahead, ids_stride,
     q_strides, k_strides, v_strides, mask_strides, bias_strides,
     WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr, CHUNK: tl.constexpr,
     PRECISION: tl.constexpr, ALIGNED: tl.constexpr, PTX: tl.constexpr,
 ):
-    """Weights and, where values are read, their gradient: (K, R) of a band of queries."""
+    """Weights and, where values are read, their gradient: (K, R) of a band of queries.
+
+    And what both add up to in each row, (key tiles, 2, R). Without `sums` all keys are in one tile:
+    then it is the gradient of the scores at once.
+    """
     # fmt: on
     BQ: tl.constexpr = WR * MT * 16
     BK: tl.constexpr = WC * NP * 16
@@ -30,13 +40,11 @@ def weigh(
     bh = tl.program_id(2).to(tl.int64)
     b, h = bh // H, bh % H
     r, key = tile + tl.arange(0, BQ), start + tl.arange(0, BK)
-    to = (bh * K + key)[None, :] * R + r[:, None]  # (BQ, BK)
-    fits = (r < R)[:, None] & (key < K)[None, :]
     lowest, end = span(base + tile, BQ, b, Q, K, back, ahead, first_ptr, last_ptr)
     visit = (start < end) & (start + BK > lowest) & (tile < rows)
     if ids_ptr is not None:
         visit &= meet(base + tile, start, b, Q, K, ids_ptr, ids_stride, BQ, BK)
-    weights, d_weights = tl.zeros([BQ, BK], tl.float32), tl.zeros([BQ, BK], tl.float32)
+    weights, slopes = tl.zeros([BQ, BK], tl.float32), tl.zeros([BQ, BK], tl.float32)
     if visit:
         row, col = places(WR, WC, MT, NP)
         s = seen_scores(
@@ -54,59 +62,80 @@ def weigh(
         weights = flat(p, WR, WC, MT, NP)
         if v_ptr is not None:
             v_ptr += b * v_strides[0] + (h // share) * v_strides[1]
-            d_out_ptr += (bh * Q + base) * E
+            at = d_out_ptr + (bh * Q + base) * E
             for c in range(0, E, CHUNK):
                 e = c + tl.arange(0, CHUNK)
-                at = d_out_ptr + r[:, None].to(tl.int64) * E + e[None, :]
-                d_out = tl.load(at, mask=(r < rows)[:, None] & (e < E)[None, :], other=0)
-                at = v_ptr + key[:, None].to(tl.int64) * v_strides[2] + e[None, :]
-                v = tl.load(at, mask=(key < K)[:, None] & (e < E)[None, :], other=0)
-                d_weights = product(d_out, v.trans(1, 0), d_weights, PRECISION, PTX)
-            d_weights = tl.where(weights > 0, d_weights, 0.0)
-    tl.store(p_ptr + to, weights, mask=fits)
-    if v_ptr is not None:
-        tl.store(g_ptr + to, d_weights, mask=fits)
+                d_out = tl.load(
+                    at + r[:, None].to(tl.int64) * E + e[None, :],
+                    mask=(r < rows)[:, None] & (e < E)[None, :],
+                    other=0,
+                )
+                v = tl.load(
+                    v_ptr + key[:, None].to(tl.int64) * v_strides[2] + e[None, :],
+                    mask=(key < K)[:, None] & (e < E)[None, :],
+                    other=0,
+                )
+                slopes = product(d_out, v.trans(1, 0), slopes, PRECISION, PTX)
+            slopes = tl.where(weights > 0, slopes, 0.0)
+    if sums_ptr is not None:
+        sums_ptr += (bh * tl.num_programs(0) + tl.program_id(0)) * 2 * R + r
+        tl.store(sums_ptr, tl.sum(weights, 1), mask=r < R)
+        tl.store(sums_ptr + R, tl.sum(weights * slopes, 1), mask=r < R)
+    else:
+        weights /= _or_one(tl.sum(weights, 1))[:, None]
+        if index_ptr is None:
+            # less the largest first: equal ones have no slope, to the last bit
+            top = tl.max(tl.where(weights > 0, slopes, -float("inf")), 1)
+            slopes -= tl.where(top == -float("inf"), 0.0, top)[:, None]
+            slopes = weights * (slopes - tl.sum(weights * slopes, 1)[:, None])
+        else:
+            slopes = _chosen(
+                weights, r[:, None], key[None, :], index_ptr, d_out_ptr, bh * Q + base, rows
+            )
+    to = (bh * K + key)[None, :] * R + r[:, None]  # (BQ, BK)
+    fits = (r < R)[:, None] & (key < K)[None, :]
+    tl.store(p_ptr + to, weights.to(p_ptr.dtype.element_ty), mask=fits)
+    if index_ptr is None or sums_ptr is None:
+        tl.store(g_ptr + to, slopes, mask=fits)
+
+
+@triton.jit
+def _or_one(total):
+    """What weights add up to; one in a row where none does."""
+    return tl.where(total > 0, total, 1.0)
+
+
+@triton.jit
+def _chosen(p, r, key, index_ptr, d_chosen_ptr, first, rows):
+    """The gradient of the scores of rows r and some keys, if the log weight `at` one is asked."""
+    index = tl.load(index_ptr + first + r, mask=r < rows, other=-1)
+    d_chosen = tl.load(d_chosen_ptr + first + r, mask=r < rows, other=0).to(tl.float32)
+    return d_chosen * (tl.where(key == index, 1.0, 0.0) - p)
 
 
 # fmt: off
 @triton.jit(do_not_specialize=["base", "rows"])
 def slope(
-    p_ptr, g_ptr, half_ptr, index_ptr, d_chosen_ptr, base, rows, Q, K, R,
-    ROWS: tl.constexpr, BK: tl.constexpr,
+    p_ptr, g_ptr, sums_ptr, half_ptr, index_ptr, d_chosen_ptr, base, rows, tiles, Q, K, R,
+    ROWS: tl.constexpr, BK: tl.constexpr, TILES: tl.constexpr,
 ):
-    """Softmax backward: `p (d_p − Σ p d_p)` in place of d_p, or `d_chosen (1 at index − p)`.
-
-    The weights are made to sum to one first, so that a row's gradients sum to zero: otherwise what
-    rounding left of them would show where everything else cancels.
-    """
+    """Softmax backward: `p (d_p − Σ p d_p)` in place of d_p, or `d_chosen (1 at index − p)`."""
     # fmt: on
-    bh = tl.program_id(1).to(tl.int64)
-    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    total, mean = tl.zeros([BK, ROWS], tl.float32), tl.zeros([BK, ROWS], tl.float32)
-    for start in range(0, K, BK):
-        j = start + tl.arange(0, BK)
-        at = (bh * K + j)[:, None] * R + r[None, :]
-        fits = (j < K)[:, None] & (r < R)[None, :]
-        p = tl.load(p_ptr + at, mask=fits, other=0)
-        total += p
-        if index_ptr is None:
-            mean += p * tl.load(g_ptr + at, mask=fits, other=0)
-    total = tl.sum(total, 0)[None, :]
-    total = 1 / tl.where(total > 0, total, 1.0)
-    mean = tl.sum(mean, 0)[None, :] * total
+    bh = tl.program_id(2).to(tl.int64)
+    r = tl.program_id(1) * ROWS + tl.arange(0, ROWS)[None, :]
+    total, mean = tl.zeros([1, ROWS], tl.float32), tl.zeros([1, ROWS], tl.float32)
+    for first in range(0, tiles, TILES):
+        tile = first + tl.arange(0, TILES)[:, None]
+        at, fits = sums_ptr + (bh * tiles + tile) * 2 * R + r, (tile < tiles) & (r < R)
+        total += tl.sum(tl.load(at, mask=fits, other=0), 0)[None, :]
+        mean += tl.sum(tl.load(at + R, mask=fits, other=0), 0)[None, :]
+    total = _or_one(total)
+    j = tl.program_id(0) * BK + tl.arange(0, BK)[:, None]
+    at, fits = (bh * K + j) * R + r, (j < K) & (r < R)
+    p = tl.load(p_ptr + at, mask=fits, other=0) / total
     if index_ptr is not None:
-        here = (r < rows) & (base + r < Q)
-        index = tl.load(index_ptr + bh * Q + base + r, mask=here, other=-1)[None, :]
-        d_chosen = tl.load(d_chosen_ptr + bh * Q + base + r, mask=here, other=0)
-        d_chosen = d_chosen.to(tl.float32)[None, :]
-    for start in range(0, K, BK):
-        j = start + tl.arange(0, BK)
-        at = (bh * K + j)[:, None] * R + r[None, :]
-        fits = (j < K)[:, None] & (r < R)[None, :]
-        p = tl.load(p_ptr + at, mask=fits, other=0) * total
-        if index_ptr is not None:
-            g = d_chosen * (tl.where(j[:, None] == index, 1.0, 0.0) - p)
-        else:
-            g = p * (tl.load(g_ptr + at, mask=fits, other=0) - mean)
-            tl.store(half_ptr + at, p.to(half_ptr.dtype.element_ty), mask=fits)
-        tl.store(g_ptr + at, g, mask=fits)
+        g = _chosen(p, r, j, index_ptr, d_chosen_ptr, bh * Q + base, rows)
+    else:
+        g = p * (tl.load(g_ptr + at, mask=fits, other=0) - mean / total)
+        tl.store(half_ptr + at, p.to(half_ptr.dtype.element_ty), mask=fits)
+    tl.store(g_ptr + at, g, mask=fits)

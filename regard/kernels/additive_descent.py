@@ -8,7 +8,9 @@ that the same call gives the same bits. The algebra: `docs/kernels.md`.
 import triton
 import triton.language as tl
 
-from regard.kernels.additive_scores import LOG2E, fetch, load1, load4, reciprocal, tanh
+from regard.kernels.additive_factors import LOG2E
+from regard.kernels.additive_memory import fetch, load1, load4
+from regard.kernels.additive_scores import reciprocal, tanh
 
 NEXT = tl.constexpr(4)  # how many keys ahead memory is fetched
 # Two queries share a division up to this |q| + |k|; below the other, 1 − 2r would lose digits.
@@ -99,6 +101,12 @@ def _largest(k_ptr, k_stride, keys, BD: tl.constexpr, PTX: tl.constexpr):
     return most
 
 
+@triton.jit
+def _put(to, dq, at, rows, d, inside):
+    """Store the gradients of queries `at`."""
+    tl.store(to + d[None, :], dq.to(to.dtype.element_ty), mask=(at < rows) & inside[None, :])
+
+
 # fmt: off
 @triton.jit
 def _swiftly(
@@ -163,16 +171,17 @@ def _plainly(
 
 
 # fmt: off
-@triton.jit(do_not_specialize=["base", "rows"])
+@triton.jit(do_not_specialize=["base", "rows", "dq_rows", "dq_first"])
 def descend(
     q_ptr, k_ptr, vector_ptr, g_ptr, dq_ptr, dk_ptr, dw_ptr,
-    base, rows, H, share, Q, K, D, R, keys, back, ahead, q_strides, k_strides,
+    base, rows, H, share, Q, K, D, R, keys, back, ahead, dq_rows, dq_first, q_strides, k_strides,
     QUERIES: tl.constexpr, BD: tl.constexpr, EXACT: tl.constexpr, PTX: tl.constexpr,
 ):
     """Gradients of a band of queries, `rows` from `base` on, against one share of the keys.
 
-    g is (B·H, K, R). dq is a part, (B·H, shares, R, D); dk (B·G, K, D) and dw (B·H, shares, D) are
-    added to, each place by the one program that owns it.
+    g is (B·H, K, R). dq is a part, (B·H, shares, dq_rows, D), and the band is in it from dq_first
+    on. dk (B·G, K, D) and dw (B·H, shares, D) are added to from the second band on, each place by
+    the one program that owns it.
     """
     # fmt: on
     N: tl.constexpr = QUERIES // 4
@@ -185,6 +194,10 @@ def descend(
     some = tl.minimum(keys, K - first)
     k_ptr += b * k_strides[0] + (bg % G) * k_strides[1] + first.to(tl.int64) * k_strides[2] + own
     dk_ptr += (bg * K + first) * D + own
+    if base == 0:
+        for j in range(some):
+            tl.store(dk_ptr + j * D, tl.zeros([BD], tl.float32), mask=inside)
+        tl.debug_barrier()  # another thread may be the one that adds to it
     most_k = tl.zeros([BD], tl.float32)
     if not EXACT:
         most_k = _largest(k_ptr, k_strides[2], some, BD, PTX)
@@ -196,7 +209,7 @@ def descend(
         bh = b * H + h
         vector = tl.load(vector_ptr + h * D + own).to(tl.float32)
         dw_at = dw_ptr + (bh * tl.num_programs(0) + jb) * D + own
-        dw = tl.load(dw_at)
+        dw = tl.where(base > 0, tl.load(dw_at), 0.0)
         for i in range(0, R, QUERIES):
             at = (i + tl.arange(0, N) * 4)[:, None]  # (N, 1): the first query of each four
             dq1 = tl.zeros([N, BD], tl.float32)
@@ -225,9 +238,9 @@ def descend(
                         vector, inside, k_strides[2], R, D, some, PTX,
                     )  # fmt: skip
                 dw += more
-            to = dq_ptr + ((bh * tl.num_programs(0) + jb) * R + at) * D + d[None, :]
-            tl.store(to, dq1 * vector[None, :], mask=inside[None, :])
-            tl.store(to + D, dq2 * vector[None, :], mask=inside[None, :])
-            tl.store(to + 2 * D, dq3 * vector[None, :], mask=inside[None, :])
-            tl.store(to + 3 * D, dq4 * vector[None, :], mask=inside[None, :])
+            to = dq_ptr + ((bh * tl.num_programs(0) + jb) * dq_rows + dq_first + at) * D
+            _put(to, dq1 * vector[None, :], at, rows, d, inside)
+            _put(to + D, dq2 * vector[None, :], at + 1, rows, d, inside)
+            _put(to + 2 * D, dq3 * vector[None, :], at + 2, rows, d, inside)
+            _put(to + 3 * D, dq4 * vector[None, :], at + 3, rows, d, inside)
         tl.store(dw_at, dw, mask=inside)

@@ -22,6 +22,12 @@ def split(even, odd, PTX: tl.constexpr):
 
 
 @triton.jit
+def rounded(x):
+    """A number as tensor cores take it, with eleven bits; as a word."""
+    return (x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000
+
+
+@triton.jit
 def _pair(even, odd, PTX: tl.constexpr):
     """Two numbers rounded to bfloat16, in one word, the even one below."""
     if PTX:
@@ -65,9 +71,10 @@ def prepare(
 ):
     """Products of exponentials for 16 rows, packed as tensor cores take them, and their bits.
 
-    To (tile, group, lane, 4): of queries as float32, of keys as pairs of bfloat16, high and low.
-    Products of the numerator carry besides the sum of the vector over what they leave out: beta
-    (head, group, 8). `bits` starts at zero.
+    To (tile, group, lane, 4): rounded to eleven bits for bfloat16; for float16, which has as many
+    itself, of queries as float32, of keys as pairs of bfloat16, high and low. Products of the
+    numerator carry besides the sum of the vector over what they leave out: beta (head, group, 8).
+    `bits` starts at zero.
     """
     # fmt: on
     tile, bh = tl.program_id(0), tl.program_id(2).to(tl.int64)
@@ -80,10 +87,18 @@ def prepare(
     most = tl.maximum(bits, bits8)
     here = group < groups
     to = to_ptr + (((bh * tiles + tile) * groups + group) * 32 + lane) * 4
-    if QUERIES:
+    PAIRS: tl.constexpr = x_ptr.dtype.element_ty.is_fp16()
+    if not PAIRS:
+        _store4(to, rounded(even), rounded(odd), rounded(even8), rounded(odd8), here, PTX)
+    elif QUERIES:
         a, b = even.to(tl.int32, bitcast=True), odd.to(tl.int32, bitcast=True)
         c, d = even8.to(tl.int32, bitcast=True), odd8.to(tl.int32, bitcast=True)
         _store4(to, a, b, c, d, here, PTX)
+    else:
+        high, low = split(even, odd, PTX)
+        high8, low8 = split(even8, odd8, PTX)
+        _store4(to, high, low, high8, low8, here, PTX)
+    if QUERIES:
         v1, v2, v3 = _triple(vector_ptr + (bh % heads) * D, group, D)
         most += tl.log2(tl.maximum(tl.abs(v1) + tl.abs(v2) + tl.abs(v3), 1.0))
         # the first lanes of the first tile have all eight
@@ -92,10 +107,6 @@ def prepare(
         once = here & (lane + 4 * (tile + bh // heads) < 4)
         tl.store(at, v1 + rest, mask=once)
         tl.store(at + 1, rest, mask=once)
-    else:
-        high, low = split(even, odd, PTX)
-        high8, low8 = split(even8, odd8, PTX)
-        _store4(to, high, low, high8, low8, here, PTX)
     # a float that is not negative has the order of its bits; the largest is so in any turn
     bits_ptr += bh * tiles + tile
     tl.atomic_max(bits_ptr, tl.max(most).to(tl.int32, bitcast=True), sem="relaxed")

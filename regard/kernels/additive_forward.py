@@ -6,8 +6,10 @@ The twin is `regard.functional.attention` with `scores.Additive` and `selects.so
 import triton
 import triton.language as tl
 
+from regard.kernels.additive_factors import LOG2E
+from regard.kernels.additive_memory import load1
 from regard.kernels.additive_rules import meet, seen_scores, shown, span
-from regard.kernels.additive_scores import LOG2E, load1, product, reciprocal, tanh
+from regard.kernels.additive_scores import product, reciprocal, tanh
 from regard.kernels.additive_slots import flat, flat_rows, places, row_max, row_sum
 
 
@@ -97,8 +99,8 @@ def decode(
     first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
     H, share, Q, K, D, E, back, ahead, keys, ids_stride,
     q_strides, k_strides, v_strides, mask_strides, bias_strides,
-    BK: tl.constexpr, BD: tl.constexpr, DV: tl.constexpr, WHOLE: tl.constexpr, HIDES: tl.constexpr,
-    EXACT: tl.constexpr, PTX: tl.constexpr,
+    BK: tl.constexpr, BD: tl.constexpr, DV: tl.constexpr, STAGES: tl.constexpr,
+    WHOLE: tl.constexpr, HIDES: tl.constexpr, EXACT: tl.constexpr, PTX: tl.constexpr,
 ):
     """What one query reads from `keys` keys, the program's share; all of it if nothing is shared.
 
@@ -123,7 +125,7 @@ def decode(
     lowest, end = span(i, 1, b, Q, K, back, ahead, first_ptr, last_ptr)
     lowest = tl.maximum(lowest, tl.program_id(0) * keys)
     end = tl.minimum(end, tl.program_id(0) * keys + keys)
-    for start in range(lowest, end, BK):
+    for start in tl.range(lowest, end, BK, num_stages=STAGES):
         j = start + tl.arange(0, BK)
         at, there = j.to(tl.int64)[:, None], (j < end)[:, None]
         has_k = there if WHOLE else there & (d < D)[None, :]

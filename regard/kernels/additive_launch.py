@@ -17,11 +17,13 @@ PTX = not triton.knobs.runtime.interpret
 # Up to so many queries, each is a program of its own, and keys are split over programs.
 FEW = 4
 # How many programs fill a card, and how many keys one of them takes at least, when decoding.
-PROGRAMS, LEAST = 1024, 128
+PROGRAMS, LEAST = 2048, 64
+# Then a program has so many numbers of keys at a time, these warps, and loads so far ahead.
+BLOCK, WARPS, STAGES = 4096, 2, 4
 # Registers a thread of the kernels that score may take: with fewer, more of them run at a time.
 REGISTERS = 128
-# How many rows of weights a program has in the backward.
-ROWS = 16
+# How many rows and keys of weights a program has where their slope is taken.
+ROWS, KEYS = 32, 128
 
 
 class _Factors(NamedTuple):
@@ -90,7 +92,7 @@ def _decode(of: Tensors, plan: Plan, out: Tensor, lse: Tensor) -> None:
     """Few queries: a program each and a share of the keys, then one that combines the shares."""
     p, N = plan, plan.B * plan.H * plan.Q
     BD, DV = power(max(p.D, 16)), power(max(p.E, 16))
-    BK = max(1, min(64, 8192 // max(BD, DV)))
+    BK = max(1, min(64, BLOCK // max(BD, DV)))
     parts = max(1, min(up(PROGRAMS, N), up(p.K, LEAST)))
     keys = up(up(p.K, parts), BK) * BK
     parts = up(p.K, keys)
@@ -100,8 +102,8 @@ def _decode(of: Tensors, plan: Plan, out: Tensor, lse: Tensor) -> None:
     plan.launch(
         "decode", forward.decode, (parts, N),
         of.q, of.k, of.v, of.vector, out, lse, room, *of.rule, p.H, p.share, p.Q, p.K, p.D, p.E,
-        p.back, p.ahead, keys, *p.strides, BK, BD, DV, (BD, DV) == (p.D, p.E), p.hides, p.exact,
-        PTX, num_warps=4,
+        p.back, p.ahead, keys, *p.strides, BK, BD, DV, STAGES, (BD, DV) == (p.D, p.E), p.hides,
+        p.exact, PTX, num_warps=WARPS,
     )  # fmt: skip
     if room is not None:
         plan.launch(
@@ -111,75 +113,117 @@ def _decode(of: Tensors, plan: Plan, out: Tensor, lse: Tensor) -> None:
 
 
 class Grads(NamedTuple):
-    """Gradients: of q as it is, of the others in the making, in float32.
+    """Gradients in the making: of q as it is, of the others in float32.
 
-    That of the vector is in parts, one for each share of the keys.
+    That of the vector is in parts, one for each share of the keys. That of v is None where one band
+    gives it whole.
     """
 
     q: Tensor
     k: Tensor
-    v: Tensor
+    v: Tensor | None
     vector: Tensor
     bias: Tensor | None
 
 
-def gradients(of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, bias_wanted: bool) -> Grads:
-    """All gradients, gone through a band of queries at a time."""
-    p, new = plan, of.q.new_zeros
+def gradients(
+    of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, bias_wanted: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """Gradients of q, k, v, vector and bias, gone through a band of queries at a time."""
+    p, device, exact = plan, of.q.device, torch.float32
+    adds = of.v is not None and not p.at_once
     grads = Grads(
-        torch.empty(of.q.shape, dtype=of.q.dtype, device=of.q.device),
-        new((p.B, p.G, p.K, p.D), dtype=torch.float32),
-        new((p.B, p.H, p.K, p.E), dtype=torch.float32),
-        new((p.B * p.H, p.shares, p.D), dtype=torch.float32),
-        new(of.bias.shape, dtype=torch.float32) if of.bias is not None and bias_wanted else None,
+        torch.empty(of.q.shape, dtype=of.q.dtype, device=device),
+        torch.empty((p.B, p.G, p.K, p.D), dtype=exact, device=device),
+        torch.zeros((p.B * p.H, p.K, p.E), dtype=exact, device=device) if adds else None,
+        torch.empty((p.B * p.H, p.shares, p.D), dtype=exact, device=device),
+        of.bias.new_zeros(of.bias.shape, dtype=exact)
+        if of.bias is not None and bias_wanted
+        else None,
     )
     w = _factors(of, plan, of.k, plan.tile.keys, False)
+    dv = grads.v
     for base in range(0, p.Q, plan.backward_band):
         band = slice(base, min(base + plan.backward_band, p.Q))
-        _one_band(of, plan, d_out, lse, w, grads, band)
-    dv = grads.v if p.share == 1 else grads.v.unflatten(1, (p.G, p.share)).sum(2)
-    return grads._replace(v=dv, vector=grads.vector.view(p.B, p.H, p.shares, p.D).sum((0, 2)))
+        found = _one_band(of, plan, d_out, lse, w, grads, band)
+        dv = found if dv is None else dv
+    if dv is None:
+        dv = of.q.new_empty(0)
+    else:
+        dv = dv.view(p.B, p.H, p.K, p.E)
+        dv = dv if p.share == 1 else dv.unflatten(1, (p.G, p.share)).sum(2)
+    return grads.q, grads.k, dv, grads.vector.view(p.B, p.H, p.shares, p.D).sum((0, 2)), grads.bias
 
 
 def _one_band(
     of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, w: _Factors, grads: Grads, band: slice
-) -> None:
-    p, tile, BH = plan, plan.tile, plan.B * plan.H
-    base, rows = band.start, band.stop - band.start
-    R = up(rows, QUERIES) * QUERIES
-    weights, g = torch.empty((2, BH, p.K, R), dtype=torch.float32, device=of.q.device)
-    u = _factors(of, plan, of.q[:, :, band], tile.rows, True)
-    apart = "" if d_out.data_ptr() % 16 == 0 else " apart"  # it is no part of the plan
-    plan.launch(
-        f"weigh{apart}", backward.weigh,
-        (up(p.K, tile.keys), up(R, tile.rows), BH),
-        of.q, of.k, of.v, of.vector, u.words, w.words, u.beta, u.bits, w.bits, lse, d_out,
-        weights, g, *of.rule, base, rows, p.H, p.share, p.Q, p.K, p.D, p.E, R, p.groups, p.back,
-        p.ahead, *p.strides, *tile, min(128, power(max(p.E, 16))), *_ways(plan),
-        num_warps=tile.warps, num_stages=1, maxnreg=None if p.exact else REGISTERS,
-    )  # fmt: skip
-    half = weights if p.exact else torch.empty_like(weights, dtype=of.q.dtype)
-    plan.launch(
-        f"slope{apart}", backward.slope, (up(R, ROWS), BH),
-        weights, g, half, of.at, d_out, base, rows, p.Q, p.K, R, ROWS, 64, num_warps=4,
-    )  # fmt: skip
-    if of.v is not None:
-        d_read = d_out[:, :, band].flatten(0, 1)
-        _add_product(grads.v.flatten(0, 1), half[..., :rows], d_read)
+) -> Tensor | None:
+    """Add what a band of queries gives; the gradient of v, if there is no other band."""
+    p, BH = plan, plan.B * plan.H
+    R = up(band.stop - band.start, QUERIES) * QUERIES
+    half, g = _slopes(of, plan, d_out, lse, w, band, R)
     if grads.bias is not None:
         whole = (slice(0, p.B), slice(0, p.H), band)
-        fold(g.view(p.B, p.H, p.K, R)[..., :rows].mT, grads.bias, whole)
-    parts = torch.empty((BH, p.shares, R, p.D), dtype=torch.float32, device=of.q.device)
+        fold(g.view(p.B, p.H, p.K, R)[..., : band.stop - band.start].mT, grads.bias, whole)
+    _descend(of, plan, g, grads, band, R)
+    if of.v is None:
+        return None
+    d_read = d_out.view(BH, p.Q, p.E)
+    if p.at_once:
+        return torch.bmm(half if R == p.Q else half[..., : p.Q], d_read)
+    assert grads.v is not None
+    _add_product(grads.v, half[..., : band.stop - band.start], d_read[:, band])
+    return None
+
+
+def _slopes(
+    of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, w: _Factors, band: slice, R: int
+) -> tuple[Tensor, Tensor]:
+    """The weights of a band and the gradient of its scores, (B·H, K, R)."""
+    p, tile, BH, device = plan, plan.tile, plan.B * plan.H, of.q.device
+    base, rows, tiles = band.start, band.stop - band.start, up(p.K, tile.keys)
+    half = torch.empty((BH, p.K, R), dtype=of.q.dtype, device=device)
+    g = torch.empty((BH, p.K, R), dtype=torch.float32, device=device)
+    weights, sums = half, None
+    if not p.whole:
+        weights = torch.empty_like(g)
+        sums = torch.empty((BH, tiles, 2, R), dtype=torch.float32, device=device)
+    u = _factors(of, plan, of.q if p.at_once else of.q[:, :, band], tile.rows, True)
+    apart = "" if d_out.data_ptr() % 16 == 0 else " apart"  # it is no part of the plan
+    plan.launch(
+        f"weigh{apart}", backward.weigh, (tiles, up(R, tile.rows), BH),
+        of.q, of.k, of.v, of.vector, u.words, w.words, u.beta, u.bits, w.bits, lse, of.at, d_out,
+        weights, g, sums, *of.rule, base, rows, p.H, p.share, p.Q, p.K, p.D, p.E, R, p.groups,
+        p.back, p.ahead, *p.strides, *tile, min(128, power(max(p.E, 16))), *_ways(plan),
+        num_warps=tile.warps, num_stages=1, maxnreg=None if p.exact else REGISTERS,
+    )  # fmt: skip
+    if sums is not None:
+        plan.launch(
+            f"slope{apart}", backward.slope, (up(p.K, KEYS), up(R, ROWS), BH),
+            weights, g, sums, half, of.at, d_out, base, rows, tiles, p.Q, p.K, R, ROWS, KEYS, 32,
+            num_warps=4,
+        )  # fmt: skip
+    return half, g
+
+
+def _descend(of: Tensors, plan: Plan, g: Tensor, grads: Grads, band: slice, R: int) -> None:
+    """From the gradient of a band's scores through tanh."""
+    p, base, rows = plan, band.start, band.stop - band.start
+    dq, place = grads.q, (p.Q, base)
+    if p.shares > 1:
+        shape, place = (p.B, p.H, p.shares, rows, p.D), (rows, 0)
+        dq = torch.empty(shape, dtype=torch.float32, device=of.q.device)
     warps = min(4, power(up(p.D, 32)))
     plan.launch(
         "descend", descend, (p.shares, up(p.D, 32 * warps), p.B * p.G),
-        of.q, of.k, of.vector, g, parts, grads.k, grads.vector, base, rows, p.H, p.share, p.Q, p.K,
-        p.D, R, p.keys, p.back, p.ahead, p.strides[1], p.strides[2], QUERIES, 32 * warps, p.exact,
-        PTX, num_warps=warps,
+        of.q, of.k, of.vector, g, dq, grads.k, grads.vector, base, rows, p.H, p.share, p.Q, p.K,
+        p.D, R, p.keys, p.back, p.ahead, *place, p.strides[1], p.strides[2], QUERIES, 32 * warps,
+        p.exact, PTX, num_warps=warps,
         # the swift loop needs no more, and more programs at a time hide its waiting
         maxnreg=None if p.exact else 128,
     )  # fmt: skip
-    grads.q[:, :, band] = parts.sum(1).view(p.B, p.H, R, p.D)[:, :, :rows]
+    if p.shares > 1:
+        grads.q[:, :, band] = dq.sum(2)
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor, rows: int = 4096) -> None:

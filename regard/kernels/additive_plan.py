@@ -20,6 +20,8 @@ BUSY = 128
 # Bytes of scratch for a band of queries: so many times the inputs', or this much. The fewer keys,
 # the smaller (Q, K) is beside the inputs.
 LONG, BOUNDS, SCRATCH = 32768, (1.0, 8.0), 24 << 20
+# Up to so many pairs of a query and a key, one program goes through all keys in the backward.
+LITTLE = 4096
 # How many plans are kept.
 PLANS = 256
 # How many queries a thread has in the backward.
@@ -113,11 +115,18 @@ class Plan:
             # a tile of values lies in shared memory, with all that three products of theirs need
             return Tile(2 if busy else 1, 4 if self.E <= 256 else 2, 2, 1)
         some = self.B * self.H * up(self.Q, 32) >= BUSY
-        return Tile(4 if busy else 2 if some else 1, 4, 1, 2 if self.K > 64 else 1)
+        return Tile(2 if busy else 1, 4, 2 if some else 1, 2 if self.K > 64 else 1)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all keys are in one tile."""
+        return self.tile.keys >= self.K
 
     @cached_property
     def keys(self) -> int:
         """How many keys a program takes in the backward."""
+        if self.Q * self.K <= LITTLE:
+            return self.K
         threads = self.B * self.G * up(self.D, 32)
         return max(8, min(128, power(up(self.K * threads, 2048))))
 
@@ -148,6 +157,11 @@ class Plan:
     def backward_band(self) -> int:
         factors = 32 * self.groups if self.swift else 0
         return self.band(10 * self.K + 4 * self.shares * self.D + factors)
+
+    @cached_property
+    def at_once(self) -> bool:
+        """Whether one band of queries is all, and each head has values of its own."""
+        return self.backward_band >= self.Q and self.share == 1
 
     def launch(self, name: str, kernel: Any, grid: Any, *args: Any, **options: Any) -> None:
         """Launch a kernel: the first time as Triton does it, then with what it compiled."""

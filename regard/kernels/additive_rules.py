@@ -3,7 +3,8 @@
 import triton
 import triton.language as tl
 
-from regard.kernels.additive_scores import load1, scores
+from regard.kernels.additive_memory import load1
+from regard.kernels.additive_scores import scores
 
 FAR = tl.constexpr((1 << 63) - 1)  # farther than any document
 

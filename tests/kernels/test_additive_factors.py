@@ -16,8 +16,7 @@ pytestmark = [QUIET, INTERPRETED]
 
 B, H, T, D = 2, 2, 17, 8  # two tiles of 16 rows, and four groups of three dimensions
 GROUPS, TILES = 4, 2
-# Two bfloat16 numbers hold 16 bits; the interpreter cuts what a card rounds, and loses one.
-NEAR = 2**-15
+HALF, HALF16 = torch.bfloat16, torch.float16
 
 
 @pytest.fixture(autouse=True)
@@ -26,10 +25,10 @@ def launches(monkeypatch):
         yield
 
 
-@pytest.fixture
-def made():
+@pytest.fixture(params=[HALF], ids=str)
+def made(request):
     """Rows of queries, of keys and a vector, and the factors of both."""
-    q, k, v, vector = inputs(B, H, T, T, D, dtype=torch.bfloat16)
+    q, k, v, vector = inputs(B, H, T, T, D, dtype=request.param)
     call = planned(q, k, v, None, vector, Seen(), None)
     return q, k, vector, *(_factors(*call, x, 16, x is q) for x in (q, k))
 
@@ -47,21 +46,37 @@ def taken(way):
     return [d for d in range(3) if way >> d & 1]
 
 
-def test_words_of_queries_are_the_products(made):
+def words(factors):
+    """The words of all rows (B, H, TILES, GROUPS, 16, t, 2)."""
+    found = factors.words[: B * H * TILES * GROUPS * 128].view(B, H, TILES, GROUPS, 8, 4, 2, 2)
+    return found.movedim(6, 4).flatten(4, 5)
+
+
+@pytest.mark.parametrize("made, near", [(HALF, 2**-11), (HALF16, 2**-20)], indirect=["made"])
+def test_words_of_queries_are_the_products(made, near):
     q, _, _, u, _ = made
-    size = B * H * TILES * GROUPS
-    found = u.words[: size * 128].view(B, H, TILES, GROUPS, 8, 4, 2, 2)  # row, t, half, parity
-    found = found.movedim(6, 4).reshape(B, H, TILES, GROUPS, 16, 8).double()
-    torch.testing.assert_close(found, products(q), rtol=2**-20, atol=0)
+    torch.testing.assert_close(words(u).flatten(5).double(), products(q), rtol=near, atol=0)
 
 
-def test_words_of_keys_are_the_products_in_two_bfloat16(made):
+def test_words_are_numbers_of_eleven_bits(made):
+    *_, u, w = made
+    for factors in (u, w):
+        assert (words(factors).contiguous().view(torch.int32) & 0x1FFF == 0).all()
+
+
+def test_words_of_keys_are_the_products(made):
     _, k, _, _, w = made
-    size = B * H * TILES * GROUPS
-    found = w.words[: size * 128].view(torch.bfloat16).float()
-    found = found.view(B, H, TILES, GROUPS, 8, 4, 2, 2, 2)  # row, t, half, high and low, parity
-    found = found.sum(7).movedim(6, 4).reshape(B, H, TILES, GROUPS, 16, 8).double()
-    torch.testing.assert_close(found, products(k), rtol=NEAR, atol=0)
+    found = words(w).contiguous().view(torch.float32)
+    torch.testing.assert_close(found.flatten(5).double(), products(k), rtol=2**-11, atol=0)
+
+
+@pytest.mark.parametrize("made", [HALF16], indirect=True)
+def test_words_of_keys_in_float16_are_the_products_in_two_bfloat16(made):
+    _, k, _, _, w = made
+    found = words(w).contiguous().view(torch.bfloat16).double()
+    found = found.view(B, H, TILES, GROUPS, 16, 4, 2, 2).sum(6).flatten(5)  # high and low
+    # two of eight bits hold 16; the interpreter cuts what a card rounds, and loses one
+    torch.testing.assert_close(found, products(k), rtol=2**-15, atol=0)
 
 
 def test_a_product_of_the_numerator_carries_the_vector_over_what_it_leaves_out(made):
