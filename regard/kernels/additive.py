@@ -33,7 +33,6 @@ _forward = torch.ops.regard.additive_fused.default
 _backward = torch.ops.regard.additive_fused_backward.default
 
 
-@exactly
 def _run_forward(
     q: Tensor, k: Tensor, v: Tensor | None, index: Tensor | None, vector: Tensor, *rule: Any
 ) -> tuple[Tensor, Tensor]:
@@ -118,10 +117,11 @@ class _Direct(torch.autograd.Function):
     """The operator without what surrounds it, which takes longer than a small call."""
 
     @staticmethod
-    def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
-        return _run_forward(*inputs)
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        output = _run_forward(*inputs)
+        _remember(ctx, inputs, output)
+        return output
 
-    setup_context = staticmethod(_remember)
     backward = staticmethod(_differentiate)
 
 

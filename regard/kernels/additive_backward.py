@@ -18,6 +18,67 @@ from regard.kernels.additive_slots import flat, places
 
 
 # fmt: off
+@triton.jit
+def weighed(
+    q_ptr, k_ptr, v_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
+    lse_ptr, d_out_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
+    bh, base, rows, tile, start, H, share, Q, K, D, E, groups, back, ahead, ids_stride,
+    q_strides, k_strides, v_strides, mask_strides, bias_strides,
+    WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr, CHUNK: tl.constexpr,
+    PRECISION: tl.constexpr, ALIGNED: tl.constexpr, PTX: tl.constexpr,
+):
+    """The weights of one tile (BQ, BK) and, where values are read, their gradient."""
+    # fmt: on
+    b, h = bh // H, bh % H
+    r, key = tile + tl.arange(0, WR * MT * 16), start + tl.arange(0, WC * NP * 16)
+    row, col = places(WR, WC, MT, NP)
+    s = seen_scores(
+        q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
+        first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
+        bh, base, rows, tile, start, row, col, H, share, Q, K, D, groups, back, ahead,
+        ids_stride, q_strides, k_strides, mask_strides, bias_strides,
+        WR, WC, MT, NP, ALIGNED, PTX,
+    )  # fmt: skip
+    lse = load1(lse_ptr + bh * Q + tl.minimum(base + tile + row, Q - 1), PTX)
+    # a blind row has weighed nothing, and a key that is not seen weighs nothing
+    lse = tl.where(tile + row < rows, lse, -float("inf"))
+    weighs = (s != -float("inf")) & (lse != -float("inf"))
+    p = tl.where(weighs, tl.exp2((s - tl.where(weighs, lse, 0.0)) * LOG2E), 0.0)
+    weights = flat(p, WR, WC, MT, NP)
+    slopes = tl.zeros_like(weights)
+    if v_ptr is not None:
+        v_ptr += b * v_strides[0] + (h // share) * v_strides[1]
+        for c in range(0, E, CHUNK):
+            e = c + tl.arange(0, CHUNK)
+            d_out = read_by(d_out_ptr, bh * Q + base, r, e, rows, E)
+            at = v_ptr + key[:, None].to(tl.int64) * v_strides[2] + e[None, :]
+            v = tl.load(at, mask=(key < K)[:, None] & (e < E)[None, :], other=0)
+            slopes = product(d_out, v.trans(1, 0), slopes, PRECISION, PTX)
+        slopes = tl.where(weights > 0, slopes, 0.0)
+    return weights, slopes
+
+
+@triton.jit
+def read_by(d_out_ptr, first, r, e, rows, E):
+    """The gradient of what rows r read, numbers e of it."""
+    at = d_out_ptr + (first + r[:, None]) * E + e[None, :]
+    return tl.load(at, mask=(r < rows)[:, None] & (e < E)[None, :], other=0)
+
+
+@triton.jit
+def sloped(weights, slopes, r, key, index_ptr, d_out_ptr, first, rows):
+    """Weights that sum to one and the gradient of the scores, where all keys are in one tile."""
+    weights /= _or_one(tl.sum(weights, 1))[:, None]
+    if index_ptr is None:
+        # less their mean, and once more what rounding left of it: equal ones have no slope
+        slopes -= tl.sum(weights * slopes, 1)[:, None]
+        slopes = weights * (slopes - tl.sum(weights * slopes, 1)[:, None])
+    else:
+        slopes = _chosen(weights, r[:, None], key[None, :], index_ptr, d_out_ptr, first, rows)
+    return weights, slopes
+
+
+# fmt: off
 @triton.jit(do_not_specialize=["base", "rows"])
 def weigh(
     q_ptr, k_ptr, v_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
@@ -38,60 +99,28 @@ def weigh(
     BK: tl.constexpr = WC * NP * 16
     start, tile = tl.program_id(0) * BK, tl.program_id(1) * BQ
     bh = tl.program_id(2).to(tl.int64)
-    b, h = bh // H, bh % H
     r, key = tile + tl.arange(0, BQ), start + tl.arange(0, BK)
-    lowest, end = span(base + tile, BQ, b, Q, K, back, ahead, first_ptr, last_ptr)
+    lowest, end = span(base + tile, BQ, bh // H, Q, K, back, ahead, first_ptr, last_ptr)
     visit = (start < end) & (start + BK > lowest) & (tile < rows)
     if ids_ptr is not None:
-        visit &= meet(base + tile, start, b, Q, K, ids_ptr, ids_stride, BQ, BK)
+        visit &= meet(base + tile, start, bh // H, Q, K, ids_ptr, ids_stride, BQ, BK)
     weights, slopes = tl.zeros([BQ, BK], tl.float32), tl.zeros([BQ, BK], tl.float32)
     if visit:
-        row, col = places(WR, WC, MT, NP)
-        s = seen_scores(
-            q_ptr, k_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
-            first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
-            bh, base, rows, tile, start, row, col, H, share, Q, K, D, groups, back, ahead,
-            ids_stride, q_strides, k_strides, mask_strides, bias_strides,
-            WR, WC, MT, NP, ALIGNED, PTX,
+        weights, slopes = weighed(
+            q_ptr, k_ptr, v_ptr, vector_ptr, u_ptr, w_ptr, beta_ptr, u_bits_ptr, w_bits_ptr,
+            lse_ptr, d_out_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
+            bh, base, rows, tile, start, H, share, Q, K, D, E, groups, back, ahead, ids_stride,
+            q_strides, k_strides, v_strides, mask_strides, bias_strides,
+            WR, WC, MT, NP, CHUNK, PRECISION, ALIGNED, PTX,
         )  # fmt: skip
-        lse = load1(lse_ptr + bh * Q + tl.minimum(base + tile + row, Q - 1), PTX)
-        # a blind row has weighed nothing, and a key that is not seen weighs nothing
-        lse = tl.where(tile + row < rows, lse, -float("inf"))
-        weighs = (s != -float("inf")) & (lse != -float("inf"))
-        p = tl.where(weighs, tl.exp2((s - tl.where(weighs, lse, 0.0)) * LOG2E), 0.0)
-        weights = flat(p, WR, WC, MT, NP)
-        if v_ptr is not None:
-            v_ptr += b * v_strides[0] + (h // share) * v_strides[1]
-            at = d_out_ptr + (bh * Q + base) * E
-            for c in range(0, E, CHUNK):
-                e = c + tl.arange(0, CHUNK)
-                d_out = tl.load(
-                    at + r[:, None].to(tl.int64) * E + e[None, :],
-                    mask=(r < rows)[:, None] & (e < E)[None, :],
-                    other=0,
-                )
-                v = tl.load(
-                    v_ptr + key[:, None].to(tl.int64) * v_strides[2] + e[None, :],
-                    mask=(key < K)[:, None] & (e < E)[None, :],
-                    other=0,
-                )
-                slopes = product(d_out, v.trans(1, 0), slopes, PRECISION, PTX)
-            slopes = tl.where(weights > 0, slopes, 0.0)
-    if sums_ptr is not None:
+    if sums_ptr is None:
+        weights, slopes = sloped(
+            weights, slopes, r, key, index_ptr, d_out_ptr, bh * Q + base, rows
+        )
+    else:
         sums_ptr += (bh * tl.num_programs(0) + tl.program_id(0)) * 2 * R + r
         tl.store(sums_ptr, tl.sum(weights, 1), mask=r < R)
         tl.store(sums_ptr + R, tl.sum(weights * slopes, 1), mask=r < R)
-    else:
-        weights /= _or_one(tl.sum(weights, 1))[:, None]
-        if index_ptr is None:
-            # less the largest first: equal ones have no slope, to the last bit
-            top = tl.max(tl.where(weights > 0, slopes, -float("inf")), 1)
-            slopes -= tl.where(top == -float("inf"), 0.0, top)[:, None]
-            slopes = weights * (slopes - tl.sum(weights * slopes, 1)[:, None])
-        else:
-            slopes = _chosen(
-                weights, r[:, None], key[None, :], index_ptr, d_out_ptr, bh * Q + base, rows
-            )
     to = (bh * K + key)[None, :] * R + r[:, None]  # (BQ, BK)
     fits = (r < R)[:, None] & (key < K)[None, :]
     tl.store(p_ptr + to, weights.to(p_ptr.dtype.element_ty), mask=fits)

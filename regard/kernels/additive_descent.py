@@ -92,7 +92,7 @@ def _query(rows_ptr, i, Q, q_stride, PTX: tl.constexpr):
 
 
 @triton.jit
-def _largest(k_ptr, k_stride, keys, BD: tl.constexpr, PTX: tl.constexpr):
+def largest(k_ptr, k_stride, keys, BD: tl.constexpr, PTX: tl.constexpr):
     """The largest |k| of some keys, in each dimension."""
     most = tl.zeros([BD], tl.float32)
     for _ in range(keys):
@@ -102,7 +102,15 @@ def _largest(k_ptr, k_stride, keys, BD: tl.constexpr, PTX: tl.constexpr):
 
 
 @triton.jit
-def _put(to, dq, at, rows, d, inside):
+def _gather(dk_ptr, more, inside, FIRST: tl.constexpr):
+    """Add to the gradient of a key; or store it, if this is the first."""
+    if not FIRST:
+        more += tl.load(dk_ptr)
+    tl.store(dk_ptr, more.to(dk_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def put(to, dq, at, rows, d, inside):
     """Store the gradients of queries `at`."""
     tl.store(to + d[None, :], dq.to(to.dtype.element_ty), mask=(at < rows) & inside[None, :])
 
@@ -111,9 +119,9 @@ def _put(to, dq, at, rows, d, inside):
 @triton.jit
 def _swiftly(
     a1, a2, a3, a4, k_ptr, g_ptr, line_ptr, dk_ptr, vector, inside, k_stride, R, D, keys,
-    PTX: tl.constexpr,
+    FIRST: tl.constexpr, PTX: tl.constexpr,
 ):
-    """Gradients of queries and vector by shared divisions; those of keys are added to memory."""
+    """Gradients of queries and vector by shared divisions; those of keys go to memory."""
     # fmt: on
     a1, a2 = tl.exp2(a1 * (2 * LOG2E)), tl.exp2(a2 * (2 * LOG2E))
     a3, a4 = tl.exp2(a3 * (2 * LOG2E)), tl.exp2(a4 * (2 * LOG2E))
@@ -131,7 +139,7 @@ def _swiftly(
         dq1, dq2, dq3, dq4, w, part = _four(
             a1, a2, a3, a4, key, g1, g2, g3, g4, dq1, dq2, dq3, dq4, w, PTX
         )
-        tl.store(dk_ptr, tl.load(dk_ptr) + 4 * vector * tl.sum(part, 0), mask=inside)
+        _gather(dk_ptr, 4 * vector * tl.sum(part, 0), inside, FIRST)
         k_ptr += k_stride
         g_ptr += R
         dk_ptr += D
@@ -144,7 +152,7 @@ def _swiftly(
 @triton.jit
 def _plainly(
     a1, a2, a3, a4, k_ptr, g_ptr, dk_ptr, vector, inside, k_stride, R, D, keys,
-    LESS: tl.constexpr, PTX: tl.constexpr,
+    LESS: tl.constexpr, FIRST: tl.constexpr, PTX: tl.constexpr,
 ):
     """The same by tanh itself; that of the vector is Σ g (tanh − LESS)."""
     # fmt: on
@@ -162,12 +170,47 @@ def _plainly(
         dq2 += e2
         dq3 += e3
         dq4 += e4
-        more = vector * tl.sum((e1 + e2) + (e3 + e4), 0)
-        tl.store(dk_ptr, tl.load(dk_ptr) + more, mask=inside)
+        _gather(dk_ptr, vector * tl.sum((e1 + e2) + (e3 + e4), 0), inside, FIRST)
         k_ptr += k_stride
         g_ptr += R
         dk_ptr += D
     return dq1, dq2, dq3, dq4, tl.sum(w, 0)
+
+
+# fmt: off
+@triton.jit
+def through(
+    q_ptr, k_ptr, g_ptr, dk_ptr, i, first, most_k, vector, inside, Q, R, D, q_stride, k_stride,
+    keys, N: tl.constexpr, FIRST: tl.constexpr, EXACT: tl.constexpr, PTX: tl.constexpr,
+):
+    """Gradients of 4 N queries and of the vector, from some keys, whose own go to memory.
+
+    q, k and dk point to a dimension each, g to (keys, R). The queries are in g from i on, and in q
+    from `first` on.
+    """
+    # fmt: on
+    at = (tl.arange(0, N) * 4)[:, None]
+    a1 = _query(q_ptr, first + at, Q, q_stride, PTX)
+    a2 = _query(q_ptr, first + at + 1, Q, q_stride, PTX)
+    a3 = _query(q_ptr, first + at + 2, Q, q_stride, PTX)
+    a4 = _query(q_ptr, first + at + 3, Q, q_stride, PTX)
+    plain = EXACT
+    if not EXACT:
+        most = tl.maximum(tl.abs(a1), tl.abs(a2))
+        most = tl.maximum(most, tl.maximum(tl.abs(a3), tl.abs(a4)))
+        most = tl.max(tl.max(most, 0) + most_k)
+        plain = (most > FAR) | (most < NEAR)
+    if plain:
+        dq1, dq2, dq3, dq4, dw = _plainly(
+            a1, a2, a3, a4, k_ptr, g_ptr + i + at, dk_ptr, vector, inside, k_stride, R, D, keys,
+            0.0 if EXACT else 1.0, FIRST, PTX,
+        )  # fmt: skip
+    else:
+        dq1, dq2, dq3, dq4, dw = _swiftly(
+            a1, a2, a3, a4, k_ptr, g_ptr + i + at, g_ptr + i, dk_ptr, vector, inside, k_stride, R,
+            D, keys, FIRST, PTX,
+        )  # fmt: skip
+    return dq1, dq2, dq3, dq4, dw
 
 
 # fmt: off
@@ -200,7 +243,7 @@ def descend(
         tl.debug_barrier()  # another thread may be the one that adds to it
     most_k = tl.zeros([BD], tl.float32)
     if not EXACT:
-        most_k = _largest(k_ptr, k_strides[2], some, BD, PTX)
+        most_k = largest(k_ptr, k_strides[2], some, BD, PTX)
     # queries that see none of these keys have no part
     lowest = tl.maximum(first - ahead - (K - Q) - base, 0) // QUERIES * QUERIES
     end = tl.minimum(first + some + back - (K - Q) - base, rows)
@@ -208,39 +251,22 @@ def descend(
         h = (bg % G) * share + head
         bh = b * H + h
         vector = tl.load(vector_ptr + h * D + own).to(tl.float32)
+        row_ptr = q_ptr + b * q_strides[0] + h * q_strides[1] + own[None, :]
         dw_at = dw_ptr + (bh * tl.num_programs(0) + jb) * D + own
         dw = tl.where(base > 0, tl.load(dw_at), 0.0)
         for i in range(0, R, QUERIES):
-            at = (i + tl.arange(0, N) * 4)[:, None]  # (N, 1): the first query of each four
             dq1 = tl.zeros([N, BD], tl.float32)
             dq2, dq3, dq4 = dq1, dq1, dq1
             if (i >= lowest) & (i < end):
-                row_ptr = q_ptr + b * q_strides[0] + h * q_strides[1] + own[None, :]
-                a1 = _query(row_ptr, base + at, Q, q_strides[2], PTX)
-                a2 = _query(row_ptr, base + at + 1, Q, q_strides[2], PTX)
-                a3 = _query(row_ptr, base + at + 2, Q, q_strides[2], PTX)
-                a4 = _query(row_ptr, base + at + 3, Q, q_strides[2], PTX)
-                g_at = g_ptr + (bh * K + first) * R + at
-                plain = EXACT
-                if not EXACT:
-                    most = tl.maximum(tl.abs(a1), tl.abs(a2))
-                    most = tl.maximum(most, tl.maximum(tl.abs(a3), tl.abs(a4)))
-                    most = tl.max(tl.max(most, 0) + most_k)
-                    plain = (most > FAR) | (most < NEAR)
-                if plain:
-                    dq1, dq2, dq3, dq4, more = _plainly(
-                        a1, a2, a3, a4, k_ptr, g_at, dk_ptr, vector, inside, k_strides[2], R, D,
-                        some, 0.0 if EXACT else 1.0, PTX,
-                    )  # fmt: skip
-                else:
-                    dq1, dq2, dq3, dq4, more = _swiftly(
-                        a1, a2, a3, a4, k_ptr, g_at, g_ptr + (bh * K + first) * R + i, dk_ptr,
-                        vector, inside, k_strides[2], R, D, some, PTX,
-                    )  # fmt: skip
+                dq1, dq2, dq3, dq4, more = through(
+                    row_ptr, k_ptr, g_ptr + (bh * K + first) * R, dk_ptr, i, base + i, most_k,
+                    vector, inside, Q, R, D, q_strides[2], k_strides[2], some, N, False, EXACT, PTX,
+                )  # fmt: skip
                 dw += more
+            at = (i + tl.arange(0, N) * 4)[:, None]  # (N, 1): the first query of each four
             to = dq_ptr + ((bh * tl.num_programs(0) + jb) * dq_rows + dq_first + at) * D
-            _put(to, dq1 * vector[None, :], at, rows, d, inside)
-            _put(to + D, dq2 * vector[None, :], at + 1, rows, d, inside)
-            _put(to + 2 * D, dq3 * vector[None, :], at + 2, rows, d, inside)
-            _put(to + 3 * D, dq4 * vector[None, :], at + 3, rows, d, inside)
+            put(to, dq1 * vector[None, :], at, rows, d, inside)
+            put(to + D, dq2 * vector[None, :], at + 1, rows, d, inside)
+            put(to + 2 * D, dq3 * vector[None, :], at + 2, rows, d, inside)
+            put(to + 3 * D, dq4 * vector[None, :], at + 3, rows, d, inside)
         tl.store(dw_at, dw, mask=inside)

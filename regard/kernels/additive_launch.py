@@ -10,7 +10,8 @@ from regard.kernels import additive_backward as backward
 from regard.kernels import additive_forward as forward
 from regard.kernels.additive_descent import descend
 from regard.kernels.additive_factors import prepare
-from regard.kernels.additive_plan import QUERIES, Plan, Tensors, power, up
+from regard.kernels.additive_little import descend_at_once
+from regard.kernels.additive_plan import QUERIES, Plan, Tensors, Tile, power, up
 from regard.kernels.additive_tiled import fold
 
 PTX = not triton.knobs.runtime.interpret
@@ -20,8 +21,6 @@ FEW = 4
 PROGRAMS, LEAST = 2048, 64
 # Then a program has so many numbers of keys at a time, these warps, and loads so far ahead.
 BLOCK, WARPS, STAGES = 4096, 2, 4
-# Registers a thread of the kernels that score may take: with fewer, more of them run at a time.
-REGISTERS = 128
 # How many rows and keys of weights a program has where their slope is taken.
 ROWS, KEYS = 32, 128
 
@@ -78,7 +77,7 @@ def read(of: Tensors, plan: Plan) -> tuple[Tensor, Tensor]:
             of.q, of.k, of.v, of.vector, u.words, w.words, u.beta, u.bits, w.bits, of.at, out, lse,
             *of.rule, base, rows, p.H, p.share, p.Q, p.K, p.D, p.E, p.groups, p.back, p.ahead,
             *p.strides, *tile, power(max(p.E, 16)), p.uneven, *_ways(plan),
-            num_warps=tile.warps, num_stages=1, maxnreg=None if p.exact else REGISTERS,
+            num_warps=tile.warps, num_stages=1,
         )  # fmt: skip
     return out, lse
 
@@ -131,6 +130,8 @@ def gradients(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
     """Gradients of q, k, v, vector and bias, gone through a band of queries at a time."""
     p, device, exact = plan, of.q.device, torch.float32
+    if p.little is not None and not (bias_wanted and of.bias is not None):
+        return _at_once(of, plan, p.little, d_out, lse)
     adds = of.v is not None and not p.at_once
     grads = Grads(
         torch.empty(of.q.shape, dtype=of.q.dtype, device=device),
@@ -153,6 +154,25 @@ def gradients(
         dv = dv.view(p.B, p.H, p.K, p.E)
         dv = dv if p.share == 1 else dv.unflatten(1, (p.G, p.share)).sum(2)
     return grads.q, grads.k, dv, grads.vector.view(p.B, p.H, p.shares, p.D).sum((0, 2)), grads.bias
+
+
+def _at_once(
+    of: Tensors, plan: Plan, tile: Tile, d_out: Tensor, lse: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+    """All in one launch, for a little call."""
+    p, BH, new = plan, plan.B * plan.H, of.q.new_empty
+    dq, dk, dv = new((p.B, p.H, p.Q, p.D)), new((p.B, p.H, p.K, p.D)), new((p.B, p.H, p.K, p.E))
+    room = new(BH * (p.K * tile.rows + p.D), dtype=torch.float32)
+    dw = room[-BH * p.D :]
+    apart = "" if d_out.data_ptr() % 16 == 0 else " apart"  # it is no part of the plan
+    plan.launch(
+        f"at once{apart}", descend_at_once, (up(p.D, 32 * tile.warps), BH),
+        of.q, of.k, of.v, of.vector, lse, of.at, d_out, room, dq, dk, dv, dw, *of.rule,
+        p.H, p.Q, p.K, p.D, p.E, p.back, p.ahead, *p.strides, *tile,
+        min(128, power(max(p.E, 16))), 32 * tile.warps, *_ways(plan),
+        num_warps=tile.warps, num_stages=1,
+    )  # fmt: skip
+    return dq, dk, dv, dw.view(p.B, p.H, p.D).sum(0), None
 
 
 def _one_band(
@@ -180,7 +200,7 @@ def _slopes(
     of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, w: _Factors, band: slice, R: int
 ) -> tuple[Tensor, Tensor]:
     """The weights of a band and the gradient of its scores, (B·H, K, R)."""
-    p, tile, BH, device = plan, plan.tile, plan.B * plan.H, of.q.device
+    p, tile, BH, device = plan, plan.weighing, plan.B * plan.H, of.q.device
     base, rows, tiles = band.start, band.stop - band.start, up(p.K, tile.keys)
     half = torch.empty((BH, p.K, R), dtype=of.q.dtype, device=device)
     g = torch.empty((BH, p.K, R), dtype=torch.float32, device=device)
@@ -195,7 +215,7 @@ def _slopes(
         of.q, of.k, of.v, of.vector, u.words, w.words, u.beta, u.bits, w.bits, lse, of.at, d_out,
         weights, g, sums, *of.rule, base, rows, p.H, p.share, p.Q, p.K, p.D, p.E, R, p.groups,
         p.back, p.ahead, *p.strides, *tile, min(128, power(max(p.E, 16))), *_ways(plan),
-        num_warps=tile.warps, num_stages=1, maxnreg=None if p.exact else REGISTERS,
+        num_warps=tile.warps, num_stages=1,
     )  # fmt: skip
     if sums is not None:
         plan.launch(

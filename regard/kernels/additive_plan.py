@@ -19,9 +19,10 @@ MANY = 1 << 27
 BUSY = 128
 # Bytes of scratch for a band of queries: so many times the inputs', or this much. The fewer keys,
 # the smaller (Q, K) is beside the inputs.
-LONG, BOUNDS, SCRATCH = 32768, (1.0, 8.0), 24 << 20
-# Up to so many pairs of a query and a key, one program goes through all keys in the backward.
-LITTLE = 4096
+LONG, BOUNDS, SCRATCH = 32768, (1.0, 24.0), 24 << 20
+# Up to so many heads of so many queries and keys have their backward in one launch: with more, the
+# card has enough to do meanwhile.
+HEADS, LITTLE = 128, 64
 # How many plans are kept.
 PLANS = 256
 # How many queries a thread has in the backward.
@@ -109,13 +110,25 @@ class Plan:
 
     @cached_property
     def tile(self) -> Tile:
-        """The queries and keys that one program works on at a time."""
+        """The queries and keys that one program reads for at a time."""
         busy = self.B * self.H * up(self.Q, 64) >= BUSY
         if self.exact:
             # a tile of values lies in shared memory, with all that three products of theirs need
             return Tile(2 if busy else 1, 4 if self.E <= 256 else 2, 2, 1)
         some = self.B * self.H * up(self.Q, 32) >= BUSY
         return Tile(2 if busy else 1, 4, 2 if some else 1, 2 if self.K > 64 else 1)
+
+    @cached_property
+    def weighing(self) -> Tile:
+        """The same queries and keys with more warps where values need no registers."""
+        WR, WC, MT, NP = self.tile
+        return self.tile if self.exact else Tile(WR * MT, WC, 1, NP)
+
+    @cached_property
+    def little(self) -> Tile | None:
+        """The tile that a head fits into, if its backward takes one launch."""
+        fits = max(self.Q, self.K) <= LITTLE and self.B * self.H <= HEADS and self.share == 1
+        return Tile(4, 2, 1, 2) if fits else None
 
     @cached_property
     def whole(self) -> bool:
@@ -125,8 +138,6 @@ class Plan:
     @cached_property
     def keys(self) -> int:
         """How many keys a program takes in the backward."""
-        if self.Q * self.K <= LITTLE:
-            return self.K
         threads = self.B * self.G * up(self.D, 32)
         return max(8, min(128, power(up(self.K * threads, 2048))))
 

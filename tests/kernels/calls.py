@@ -28,8 +28,8 @@ QUIET = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 @contextmanager
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Tiles of 32 queries and 16 keys, and factors packed for calls as small as these."""
-    change(monkeypatch, MANY=0, tile=Tile(1, 1, 2, 1), launch=_roomy(Plan.launch))
+    """Tiles of 32 queries and 16 keys, factors packed and bands gone through for calls so small."""
+    change(monkeypatch, MANY=0, LITTLE=0, tile=Tile(1, 1, 2, 1), launch=_roomy(Plan.launch))
     yield
     additive_plan._plan.cache_clear()
 

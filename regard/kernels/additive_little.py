@@ -1,0 +1,75 @@
+"""The whole backward of additive attention in one launch, for calls that fit into a tile a head.
+
+A launch takes longer than the work on such a call.
+"""
+
+import triton
+import triton.language as tl
+
+from regard.kernels.additive_backward import read_by, sloped, weighed
+from regard.kernels.additive_descent import largest, put, through
+from regard.kernels.additive_scores import product
+
+
+# fmt: off
+@triton.jit
+def descend_at_once(
+    q_ptr, k_ptr, v_ptr, vector_ptr, lse_ptr, index_ptr, d_out_ptr, g_ptr,
+    dq_ptr, dk_ptr, dv_ptr, dw_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
+    H, Q, K, D, E, back, ahead, ids_stride,
+    q_strides, k_strides, v_strides, mask_strides, bias_strides,
+    WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr, CHUNK: tl.constexpr,
+    BD: tl.constexpr, PRECISION: tl.constexpr, ALIGNED: tl.constexpr, PTX: tl.constexpr,
+):
+    """All gradients of one head, in some dimensions of its queries and keys.
+
+    g is (B·H, K, BQ), dw (B·H, D). No head shares its keys.
+    """
+    # fmt: on
+    BQ: tl.constexpr = WR * MT * 16
+    N: tl.constexpr = BQ // 4
+    EXACT: tl.constexpr = q_ptr.dtype.element_ty == tl.float32
+    bh = tl.program_id(1).to(tl.int64)
+    b, h = bh // H, bh % H
+    weights, slopes = weighed(
+        q_ptr, k_ptr, v_ptr, vector_ptr, None, None, None, None, None,
+        lse_ptr, d_out_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
+        bh, 0, Q, 0, 0, H, 1, Q, K, D, E, 0, back, ahead, ids_stride,
+        q_strides, k_strides, v_strides, mask_strides, bias_strides,
+        WR, WC, MT, NP, CHUNK, PRECISION, ALIGNED, PTX,
+    )  # fmt: skip
+    r, key = tl.arange(0, BQ), tl.arange(0, WC * NP * 16)
+    weights, slopes = sloped(weights, slopes, r, key, index_ptr, d_out_ptr, bh * Q, Q)
+    g_ptr += bh * K * BQ
+    tl.store(g_ptr + key[None, :] * BQ + r[:, None], slopes, mask=(key < K)[None, :])
+    if v_ptr is not None:
+        weights = weights.to(v_ptr.dtype.element_ty).trans(1, 0)
+        for c in range(0, E, CHUNK):
+            e = c + tl.arange(0, CHUNK)
+            d_out = read_by(d_out_ptr, bh * Q, r, e, Q, E)
+            dv = product(
+                weights, d_out, tl.zeros([WC * NP * 16, CHUNK], tl.float32), PRECISION, PTX
+            )
+            at = dv_ptr + (bh * K + key[:, None]) * E + e[None, :]
+            fits = (key < K)[:, None] & (e < E)[None, :]
+            tl.store(at, dv.to(dv_ptr.dtype.element_ty), mask=fits)
+    tl.debug_barrier()  # threads need each other's slopes
+    d = tl.program_id(0) * BD + tl.arange(0, BD)
+    inside, own = d < D, tl.minimum(d, D - 1)
+    q_ptr += b * q_strides[0] + h * q_strides[1] + own[None, :]
+    k_ptr += b * k_strides[0] + h * k_strides[1] + own
+    most_k = tl.zeros([BD], tl.float32)
+    if not EXACT:
+        most_k = largest(k_ptr, k_strides[2], K, BD, PTX)
+    vector = tl.load(vector_ptr + h * D + own).to(tl.float32)
+    dq1, dq2, dq3, dq4, dw = through(
+        q_ptr, k_ptr, g_ptr, dk_ptr + bh * K * D + own, 0, 0, most_k, vector, inside, Q, BQ, D,
+        q_strides[2], k_strides[2], K, N, True, EXACT, PTX,
+    )  # fmt: skip
+    at = (tl.arange(0, N) * 4)[:, None]
+    to = dq_ptr + (bh * Q + at) * D
+    put(to, dq1 * vector[None, :], at, Q, d, inside)
+    put(to + D, dq2 * vector[None, :], at + 1, Q, d, inside)
+    put(to + 2 * D, dq3 * vector[None, :], at + 2, Q, d, inside)
+    put(to + 3 * D, dq4 * vector[None, :], at + 3, Q, d, inside)
+    tl.store(dw_ptr + bh * D + d, dw, mask=inside)
