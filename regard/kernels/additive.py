@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from regard.kernels.additive_launch import gradients, read
+from regard.kernels.additive_launch import Grads, gradients, read
 from regard.kernels.additive_plan import planned
 from regard.kernels.additive_tiled import exactly
 from regard.kernels.seen import Seen
@@ -49,7 +49,6 @@ def _(q: Tensor, k: Tensor, v: Tensor | None, *_: Any) -> tuple[Tensor, Tensor]:
     return out, q.new_empty(rows, dtype=torch.float32)
 
 
-@exactly
 def _run_backward(
     d_out: Tensor,
     q: Tensor,
@@ -61,11 +60,23 @@ def _run_backward(
 ) -> tuple[Tensor, ...]:
     """Gradients of q, k, v (empty if there is none), vector and bias (empty if not wanted)."""
     *hidden, bias, lse, back, ahead, bias_wanted = rule
-    of, plan = planned(q, k, v, index, vector, Seen(back, ahead, *hidden), bias)
-    with torch.cuda.device_of(q):
-        dq, dk, dv, d_vector, d_bias = gradients(of, plan, d_out.contiguous(), lse, bias_wanted)
-    d_bias = q.new_empty(0) if d_bias is None else d_bias.to(bias.dtype)
-    return dq, dk.to(k.dtype), dv.to(q.dtype), d_vector.to(vector.dtype), d_bias
+    call = (q, k, v, index, vector, Seen(back, ahead, *hidden), bias)
+    dq, dk, dv, d_vector, d_bias = _descended(d_out, call, lse, bias_wanted)
+    return (
+        dq,
+        dk.to(k.dtype),
+        q.new_empty(0) if dv is None else dv.to(q.dtype),
+        d_vector.to(vector.dtype),
+        q.new_empty(0) if d_bias is None else d_bias.to(bias.dtype),
+    )
+
+
+@exactly
+def _descended(d_out: Tensor, call: tuple[Any, ...], lse: Tensor, bias_wanted: bool) -> Grads:
+    """Gradients, where float32 may stand for what is smaller."""
+    of, plan = planned(*call)
+    with torch.cuda.device_of(d_out):
+        return gradients(of, plan, d_out.contiguous(), lse, bias_wanted)
 
 
 @torch.library.register_fake("regard::additive_fused_backward")
@@ -91,22 +102,24 @@ def _(
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     *tensors, ctx.back, ctx.ahead = inputs
     out, lse = output
-    ctx.set_materialize_grads(False)
     pointing = inputs[2] is None
     ctx.save_for_backward(*tensors, lse, out if pointing else None)
 
 
-def _differentiate(ctx: Any, d_out: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+def _differentiate(ctx: Any, d_out: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     *tensors, lse, chosen = ctx.saved_tensors
-    if chosen is not None:
-        # a choice that may not be seen stays at −inf and passes nothing on
-        d_out = d_out.masked_fill(chosen == -torch.inf, 0)
     wanted = ctx.needs_input_grad[9]
-    run = _backward if torch.is_grad_enabled() or _followed(d_out) else _run_backward
-    dq, dk, dv, d_vector, d_bias = run(d_out, *tensors, lse, ctx.back, ctx.ahead, wanted)
+    dq, dk, dv, d_vector, d_bias = _backward(
+        _flows(d_out, chosen), *tensors, lse, ctx.back, ctx.ahead, wanted
+    )
     dv = dv if chosen is None else None
     d_bias = d_bias if wanted else None
     return dq, dk, dv, None, d_vector, None, None, None, None, d_bias, None, None
+
+
+def _flows(d_out: Tensor, chosen: Tensor | None) -> Tensor:
+    """The gradient of the output; a choice that may not be seen, −inf, passes nothing on."""
+    return d_out if chosen is None else d_out.masked_fill(chosen == -torch.inf, 0)
 
 
 def _refuse(*_: Any) -> Any:
@@ -114,15 +127,40 @@ def _refuse(*_: Any) -> Any:
 
 
 class _Direct(torch.autograd.Function):
-    """The operator without what surrounds it, which takes longer than a small call."""
+    """The same without an operator, which takes longer than a small call."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        output = _run_forward(*inputs)
-        _remember(ctx, inputs, output)
-        return output
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor | None,
+        vector: Tensor,
+        bias: Tensor | None,
+        index: Tensor | None,
+        seen: Seen,
+    ) -> Tensor:
+        with torch.cuda.device_of(q):
+            out, lse = read(*planned(q, k, v, index, vector, seen, bias))
+        hidden = (seen.first, seen.last, seen.ids, seen.mask)
+        chosen = out if v is None else None
+        ctx.save_for_backward(q, k, v, vector, bias, index, lse, chosen, *hidden)
+        ctx.reach = seen.back, seen.ahead
+        return out
 
-    backward = staticmethod(_differentiate)
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, vector, bias, index, lse, chosen, *hidden = ctx.saved_tensors
+        wanted, d_out = ctx.needs_input_grad[4], _flows(d_out, chosen)
+        found: tuple[Tensor | None, ...]
+        if torch.is_grad_enabled() or _followed(d_out):
+            rule = (*hidden, bias, lse, *ctx.reach, wanted)
+            found = _backward(d_out, q, k, v, index, vector, *rule)
+        else:
+            call = (q, k, v, index, vector, Seen(*ctx.reach, *hidden), bias)
+            found = _descended(d_out, call, lse, wanted)
+        dq, dk, dv, d_vector, d_bias = found
+        return dq, dk, None if v is None else dv, d_vector, d_bias if wanted else None, None, None
 
 
 def _followed(x: Tensor) -> bool:
@@ -135,9 +173,21 @@ def _followed(x: Tensor) -> bool:
     )
 
 
-def _apply(q: Tensor, *others: Any) -> Tensor:
-    """The operator's output, with gradients."""
-    out: Tensor = (_forward if _followed(q) else _Direct.apply)(q, *others)[0]
+def _apply(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor | None,
+    index: Tensor | None,
+    vector: Tensor,
+    seen: Seen,
+    bias: Tensor | None,
+) -> Tensor:
+    out: Tensor
+    if _followed(q):
+        rule = (seen.first, seen.last, seen.ids, seen.mask, bias, seen.back, seen.ahead)
+        out = _forward(q, k, v, index, vector, *rule)[0]
+    else:
+        out = _Direct.apply(q, k, v, vector, bias, index, seen)
     return out
 
 
@@ -166,8 +216,7 @@ def attention(
         seen: who may see whom. A query that sees nothing reads zeros.
         bias: float, spreads to (B, H, Q, K); added to the scores.
     """
-    rule = (seen.first, seen.last, seen.ids, seen.mask, bias, seen.back, seen.ahead)
-    return _apply(q, k, v, None, vector, *rule)
+    return _apply(q, k, v, None, vector, seen, bias)
 
 
 def log_probability(
@@ -183,5 +232,4 @@ def log_probability(
 
     It is −inf, with no gradient, where that key may not be seen. Other arguments as in `attention`.
     """
-    rule = (seen.first, seen.last, seen.ids, seen.mask, bias, seen.back, seen.ahead)
-    return _apply(q, k, None, index, vector, *rule)
+    return _apply(q, k, None, index, vector, seen, bias)

@@ -112,10 +112,9 @@ def _decode(of: Tensors, plan: Plan, out: Tensor, lse: Tensor) -> None:
 
 
 class Grads(NamedTuple):
-    """Gradients in the making: of q as it is, of the others in float32.
+    """Gradients; those of k, v, vector and bias in float32, where they are added up.
 
-    That of the vector is in parts, one for each share of the keys. That of v is None where one band
-    gives it whole.
+    In the making that of the vector is in parts, one for each share of the keys.
     """
 
     q: Tensor
@@ -125,22 +124,23 @@ class Grads(NamedTuple):
     bias: Tensor | None
 
 
-def gradients(
-    of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, bias_wanted: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-    """Gradients of q, k, v, vector and bias, gone through a band of queries at a time."""
-    p, device, exact = plan, of.q.device, torch.float32
-    if p.little is not None and not (bias_wanted and of.bias is not None):
-        return _at_once(of, plan, p.little, d_out, lse)
+def gradients(of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, bias_wanted: bool) -> Grads:
+    """All gradients; one launch if the call is little, else gone through in bands of queries."""
+    learns = bias_wanted and of.bias is not None
+    if plan.little is not None and not learns:
+        return _at_once(of, plan, plan.little, d_out, lse)
+    return _in_bands(of, plan, d_out, lse, learns)
+
+
+def _in_bands(of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, learns: bool) -> Grads:
+    p, new, exact = plan, of.q.new_empty, torch.float32
     adds = of.v is not None and not p.at_once
     grads = Grads(
-        torch.empty(of.q.shape, dtype=of.q.dtype, device=device),
-        torch.empty((p.B, p.G, p.K, p.D), dtype=exact, device=device),
-        torch.zeros((p.B * p.H, p.K, p.E), dtype=exact, device=device) if adds else None,
-        torch.empty((p.B * p.H, p.shares, p.D), dtype=exact, device=device),
-        of.bias.new_zeros(of.bias.shape, dtype=exact)
-        if of.bias is not None and bias_wanted
-        else None,
+        new((p.B, p.H, p.Q, p.D)),
+        new((p.B, p.G, p.K, p.D), dtype=exact),
+        of.q.new_zeros((p.B * p.H, p.K, p.E), dtype=exact) if adds else None,
+        new((p.B * p.H, p.shares, p.D), dtype=exact),
+        of.bias.new_zeros(of.bias.shape, dtype=exact) if of.bias is not None and learns else None,
     )
     w = _factors(of, plan, of.k, plan.tile.keys, False)
     dv = grads.v
@@ -148,21 +148,17 @@ def gradients(
         band = slice(base, min(base + plan.backward_band, p.Q))
         found = _one_band(of, plan, d_out, lse, w, grads, band)
         dv = found if dv is None else dv
-    if dv is None:
-        dv = of.q.new_empty(0)
-    else:
+    if dv is not None:
         dv = dv.view(p.B, p.H, p.K, p.E)
         dv = dv if p.share == 1 else dv.unflatten(1, (p.G, p.share)).sum(2)
-    return grads.q, grads.k, dv, grads.vector.view(p.B, p.H, p.shares, p.D).sum((0, 2)), grads.bias
+    return grads._replace(v=dv, vector=grads.vector.view(p.B, p.H, p.shares, p.D).sum((0, 2)))
 
 
-def _at_once(
-    of: Tensors, plan: Plan, tile: Tile, d_out: Tensor, lse: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
-    """All in one launch, for a little call."""
-    p, BH, new = plan, plan.B * plan.H, of.q.new_empty
-    dq, dk, dv = new((p.B, p.H, p.Q, p.D)), new((p.B, p.H, p.K, p.D)), new((p.B, p.H, p.K, p.E))
-    room = new(BH * (p.K * tile.rows + p.D), dtype=torch.float32)
+def _at_once(of: Tensors, plan: Plan, tile: Tile, d_out: Tensor, lse: Tensor) -> Grads:
+    p, BH, packed = plan, plan.B * plan.H, torch.contiguous_format
+    dq, dk = (torch.empty_like(x, memory_format=packed) for x in (of.q, of.k))
+    dv = None if of.v is None else torch.empty_like(of.v, memory_format=packed)
+    room = of.q.new_empty(BH * (p.K * tile.rows + p.D), dtype=torch.float32)
     dw = room[-BH * p.D :]
     apart = "" if d_out.data_ptr() % 16 == 0 else " apart"  # it is no part of the plan
     plan.launch(
@@ -172,7 +168,7 @@ def _at_once(
         min(128, power(max(p.E, 16))), 32 * tile.warps, *_ways(plan),
         num_warps=tile.warps, num_stages=1,
     )  # fmt: skip
-    return dq, dk, dv, dw.view(p.B, p.H, p.D).sum(0), None
+    return Grads(dq, dk, dv, dw.view(p.B, p.H, p.D).sum(0), None)
 
 
 def _one_band(

@@ -86,6 +86,7 @@ class Plan:
     back: int
     ahead: int
     strides: tuple[Any, ...]
+    device: torch.device
     kernels: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -181,7 +182,9 @@ class Plan:
         if ready is None:
             self.kernels[name] = kernel[grid](*args, **options)
         else:
-            ready[grid](*args)
+            # what `ready[grid](*args)` comes down to where nobody has hooks for launches
+            stream = torch._C._cuda_getCurrentRawStream(self.device.index)
+            ready.run(*grid, stream, ready.function, ready.packed_metadata, None, None, None, *args)
 
 
 def up(n: int, step: int) -> int:
@@ -213,7 +216,7 @@ def planned(
         vector.contiguous(),
         *(seen.first, seen.last, seen.ids, mask, bias),
     )
-    return of, _plan(tuple(map(_form, of)), seen.back, seen.ahead)
+    return of, _plan(tuple(map(_form, of)), q.device, seen.back, seen.ahead)
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -222,24 +225,24 @@ def _rows(x: Tensor) -> Tensor:
 
 
 class _Form(NamedTuple):
-    """All that Triton looks at in a tensor, and more."""
+    """All that Triton looks at in a tensor."""
 
     shape: torch.Size
     strides: tuple[int, ...]
     dtype: torch.dtype
-    device: torch.device
     aligned: bool
 
 
-def _form(x: Tensor | None) -> _Form | None:
-    if x is None:
-        return None
-    return _Form(x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16 == 0)
+def _form(x: Tensor | None) -> tuple[Any, ...] | None:
+    # a plain tuple: this is done in every call, and a name takes its time
+    return None if x is None else (x.shape, x.stride(), x.dtype, x.data_ptr() % 16 == 0)
 
 
 @lru_cache(maxsize=PLANS)
-def _plan(forms: tuple[_Form | None, ...], back: int, ahead: int) -> Plan:
-    q, k, v, _, _, _, _, ids, mask, bias = forms
+def _plan(
+    forms: tuple[tuple[Any, ...] | None, ...], device: torch.device, back: int, ahead: int
+) -> Plan:
+    q, k, v, _, _, _, _, ids, mask, bias = (None if x is None else _Form(*x) for x in forms)
     assert q is not None and k is not None
     (B, H, Q, D), (_, G, K, _) = q.shape, k.shape
     each = 16 // q.dtype.itemsize
@@ -256,6 +259,7 @@ def _plan(forms: tuple[_Form | None, ...], back: int, ahead: int) -> Plan:
         back=back,
         ahead=ahead,
         strides=(0 if ids is None else ids.strides[0], *at),
+        device=device,
     )
 
 

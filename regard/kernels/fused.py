@@ -18,6 +18,7 @@ from regard.kernels.flex import has_triton
 # Where the kernels run; tests add the CPU, where Triton's interpreter runs them.
 DEVICES = ("cuda",)
 WIDEST, WIDEST_VALUES = 1024, 512
+_ALL = seen.Seen()
 
 
 def why_not(call: Call) -> str | None:
@@ -28,14 +29,28 @@ def why_not(call: Call) -> str | None:
         return "only the softmax is fused"
     if call.dropout:
         return "the kernel has no dropout"
-    return _why_no_score(call) or _why_no_values(call)
+    return _why_no_score(call.q) or _why_no_values(call.v)
 
 
 def why_not_pointing(call: Call) -> str | None:
     """The reason this cannot give log probabilities for the call, or None if it can."""
     if not isinstance(call.score, Additive):
         return "the one kernel of our own is for additive scores"
-    return _why_no_score(call)
+    return _why_no_score(call.q)
+
+
+def takes(q: Tensor, v: Tensor, score: Additive) -> bool:
+    """Whether a call without rule, bias and dropout on the softmax plainly is for the kernel."""
+    return score.vector.shape == (q.shape[1], q.shape[3]) and not (
+        _why_no_score(q) or _why_no_values(v)
+    )
+
+
+def everything(q: Tensor, k: Tensor, v: Tensor, score: Additive) -> Tensor:
+    """What each query reads (B, H, Q, Dv), where it sees all keys."""
+    from regard.kernels import additive
+
+    return additive.attention(q, k, v, vector=score.vector, seen=_ALL)
 
 
 def attention(call: Call) -> Tensor:
@@ -72,8 +87,8 @@ def _bias(call: Call) -> Tensor | None:
     return None if call.bias is None else plain.addend(call.q, call.k, call.bias)
 
 
-def _why_no_score(call: Call) -> str | None:
-    q, D = call.q, call.q.shape[3]
+def _why_no_score(q: Tensor) -> str | None:
+    D = q.shape[3]
     if q.device.type not in DEVICES:
         return f"the kernel needs a CUDA card, and the call is on {q.device.type}"
     if not has_triton():
@@ -87,8 +102,8 @@ def _why_no_score(call: Call) -> str | None:
     return None
 
 
-def _why_no_values(call: Call) -> str | None:
-    Dv = call.v.shape[3]
+def _why_no_values(v: Tensor) -> str | None:
+    Dv = v.shape[3]
     return f"the kernel takes Dv up to {WIDEST_VALUES}, got {Dv}" if Dv > WIDEST_VALUES else None
 
 
