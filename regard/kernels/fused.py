@@ -4,6 +4,7 @@ Triton is imported only where a kernel runs.
 """
 
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,17 +49,14 @@ def takes(q: Tensor, v: Tensor, score: Additive) -> bool:
 
 def everything(q: Tensor, k: Tensor, v: Tensor, score: Additive) -> Tensor:
     """What each query reads (B, H, Q, Dv), where it sees all keys."""
-    from regard.kernels import additive
-
-    return additive.attention(q, k, v, vector=score.vector, seen=_ALL)
+    out: Tensor = _additive().attention(q, k, v, vector=score.vector, seen=_ALL)
+    return out
 
 
 def attention(call: Call) -> Tensor:
     """What each query reads (B, H, Q, Dv)."""
-    from regard.kernels import additive
-
     assert isinstance(call.score, Additive)
-    return additive.attention(
+    out: Tensor = _additive().attention(
         call.q,
         call.k,
         call.v,
@@ -66,14 +64,13 @@ def attention(call: Call) -> Tensor:
         seen=seen.of(call.rule, call.q, call.k),
         bias=_bias(call),
     )
+    return out
 
 
 def log_probability(call: Call, index: Tensor) -> Tensor:
     """The log of the softmax at one key a query (B, H, Q)."""
-    from regard.kernels import additive
-
     assert isinstance(call.score, Additive)
-    return additive.log_probability(
+    out: Tensor = _additive().log_probability(
         call.q,
         call.k,
         index,
@@ -81,6 +78,14 @@ def log_probability(call: Call, index: Tensor) -> Tensor:
         seen=seen.of(call.rule, call.q, call.k),
         bias=_bias(call),
     )
+    return out
+
+
+@cache
+def _additive() -> Any:
+    from regard.kernels import additive
+
+    return additive
 
 
 def _bias(call: Call) -> Tensor | None:
