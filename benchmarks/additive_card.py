@@ -214,7 +214,7 @@ def _training() -> Row:
     case = Case(MAIN, training=True)
 
     def measured() -> Found:
-        eager, compiled = case.races(inner=3)
+        eager, compiled = case.races(inner=10)
         held = (*case.leaves, *case.upstream)
         peak, theirs, fused = (
             card_peak(run, *held) for run in (case.ours, case.eager, case.compiled)

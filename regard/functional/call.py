@@ -106,11 +106,12 @@ def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether q, k and v plainly go together, at a glance; if not, `tensors` says why."""
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         return False
-    if not (q.dim() == k.dim() == v.dim() == 4 and q.dtype == k.dtype == v.dtype):
+    shape, of_keys, of_values = q.shape, k.shape, v.shape
+    if not (len(shape) == len(of_keys) == len(of_values) == 4 and q.dtype == k.dtype == v.dtype):
         return False
-    B, H, Q, D = q.shape
-    b, h, K, d = k.shape
-    same = b == B and d == D and v.shape[:3] == (b, h, K) and q.device == k.device == v.device
+    B, H, Q, D = shape
+    b, h, K, d = of_keys
+    same = b == B and d == D and of_values[:3] == of_keys[:3] and q.device == k.device == v.device
     there = Q and K and B and h and H % h == 0 and q.is_floating_point()
     return bool(same and there) and not _casts(q)
 

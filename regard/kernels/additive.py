@@ -38,8 +38,10 @@ def _run_forward(
 ) -> tuple[Tensor, Tensor]:
     """What is read from v (B, H, Q, Dv), or the log softmax at index (B, H, Q); the log-sum-exp."""
     *hidden, bias, back, ahead = rule
+    lse = q.new_empty(q.shape[:3], dtype=torch.float32)
     with torch.cuda.device_of(q):
-        return read(*planned(q, k, v, index, vector, Seen(back, ahead, *hidden), bias))
+        call = planned(q, k, v, index, vector, Seen(back, ahead, *hidden), bias)
+        return read(*call, lse), lse
 
 
 @torch.library.register_fake("regard::additive_fused")
@@ -72,7 +74,9 @@ def _run_backward(
 
 
 @exactly
-def _descended(d_out: Tensor, call: tuple[Any, ...], lse: Tensor, bias_wanted: bool) -> Grads:
+def _descended(
+    d_out: Tensor, call: tuple[Any, ...], lse: Tensor | None, bias_wanted: bool
+) -> Grads:
     """Gradients, where float32 may stand for what is smaller."""
     of, plan = planned(*call)
     with torch.cuda.device_of(d_out):
@@ -140,8 +144,10 @@ class _Direct(torch.autograd.Function):
         index: Tensor | None,
         seen: Seen,
     ) -> Tensor:
+        of, plan = planned(q, k, v, index, vector, seen, bias)
+        lse = None if plan.forgets else q.new_empty(q.shape[:3], dtype=torch.float32)
         with torch.cuda.device_of(q):
-            out, lse = read(*planned(q, k, v, index, vector, seen, bias))
+            out = read(of, plan, lse)
         hidden = (seen.first, seen.last, seen.ids, seen.mask)
         chosen = out if v is None else None
         ctx.save_for_backward(q, k, v, vector, bias, index, lse, chosen, *hidden)
@@ -154,6 +160,7 @@ class _Direct(torch.autograd.Function):
         wanted, d_out = ctx.needs_input_grad[4], _flows(d_out, chosen)
         found: tuple[Tensor | None, ...]
         if torch.is_grad_enabled() or _followed(d_out):
+            lse = q.new_empty(0) if lse is None else lse
             rule = (*hidden, bias, lse, *ctx.reach, wanted)
             found = _backward(d_out, q, k, v, index, vector, *rule)
         else:

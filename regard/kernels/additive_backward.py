@@ -14,7 +14,7 @@ from regard.kernels.additive_factors import LOG2E
 from regard.kernels.additive_memory import load1
 from regard.kernels.additive_rules import meet, seen_scores, span
 from regard.kernels.additive_scores import product
-from regard.kernels.additive_slots import flat, places
+from regard.kernels.additive_slots import flat, places, row_max
 
 
 # fmt: off
@@ -27,7 +27,10 @@ def weighed(
     WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr, CHUNK: tl.constexpr,
     PRECISION: tl.constexpr, ALIGNED: tl.constexpr, PTX: tl.constexpr,
 ):
-    """The weights of one tile (BQ, BK) and, where values are read, their gradient."""
+    """The weights of one tile (BQ, BK) and, where values are read, their gradient.
+
+    Without `lse` a row's largest weight is one.
+    """
     # fmt: on
     b, h = bh // H, bh % H
     r, key = tile + tl.arange(0, WR * MT * 16), start + tl.arange(0, WC * NP * 16)
@@ -39,7 +42,10 @@ def weighed(
         ids_stride, q_strides, k_strides, mask_strides, bias_strides,
         WR, WC, MT, NP, ALIGNED, PTX,
     )  # fmt: skip
-    lse = load1(lse_ptr + bh * Q + tl.minimum(base + tile + row, Q - 1), PTX)
+    if lse_ptr is None:
+        lse = row_max(s, WR, WC)
+    else:
+        lse = load1(lse_ptr + bh * Q + tl.minimum(base + tile + row, Q - 1), PTX)
     # a blind row has weighed nothing, and a key that is not seen weighs nothing
     lse = tl.where(tile + row < rows, lse, -float("inf"))
     weighs = (s != -float("inf")) & (lse != -float("inf"))

@@ -23,7 +23,7 @@ def read(
     WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr, DV: tl.constexpr,
     UNEVEN: tl.constexpr, PRECISION: tl.constexpr, ALIGNED: tl.constexpr, PTX: tl.constexpr,
 ):
-    """What each query reads, or the log of its weight at `index`; the log-sum-exp.
+    """What each query reads, or the log of its weight at `index`; the log-sum-exp, if wanted.
 
     Runs over `rows` queries from `base` on; the factors u are those of these rows.
     """
@@ -80,7 +80,8 @@ def read(
     seen = total != 0
     lse = tl.where(seen, top + tl.log(tl.where(seen, total, 1.0)), -float("inf"))
     here = (i < Q) & (tile + row < rows)
-    tl.store(lse_ptr + bh * Q + i, lse, mask=here)
+    if lse_ptr is not None:
+        tl.store(lse_ptr + bh * Q + i, lse, mask=here)
     if index_ptr is not None:
         picked = tl.where(picked == -float("inf"), picked, picked - lse)
         tl.store(out_ptr + bh * Q + i, picked, mask=here)

@@ -11,12 +11,10 @@ from regard.kernels import additive_forward as forward
 from regard.kernels.additive_descent import descend
 from regard.kernels.additive_factors import prepare
 from regard.kernels.additive_little import descend_at_once
-from regard.kernels.additive_plan import QUERIES, Plan, Tensors, Tile, power, up
+from regard.kernels.additive_plan import FEW, QUERIES, Plan, Tensors, Tile, power, up
 from regard.kernels.additive_tiled import fold
 
 PTX = not triton.knobs.runtime.interpret
-# Up to so many queries, each is a program of its own, and keys are split over programs.
-FEW = 4
 # How many programs fill a card, and how many keys one of them takes at least, when decoding.
 PROGRAMS, LEAST = 2048, 64
 # Then a program has so many numbers of keys at a time, these warps, and loads so far ahead.
@@ -36,10 +34,13 @@ class _Factors(NamedTuple):
     bits: Tensor | None
 
 
+NO_FACTORS = _Factors(None, None, None)
+
+
 def _factors(of: Tensors, plan: Plan, x: Tensor, step: int, queries: bool) -> _Factors:
     """The factors of all rows of queries or keys, in steps of a tile."""
     if not plan.swift:
-        return _Factors(None, None, None)
+        return NO_FACTORS
     B, H, T, D = x.shape
     tiles = up(T, step) * (step // 16)
     # a little more: the last of a tile reads ahead
@@ -58,28 +59,37 @@ def _factors(of: Tensors, plan: Plan, x: Tensor, step: int, queries: bool) -> _F
     return _Factors(words, beta, bits.view(torch.float32))
 
 
-def read(of: Tensors, plan: Plan) -> tuple[Tensor, Tensor]:
-    """What is read, or the log of the weight at index; and the log-sum-exp."""
+def read(of: Tensors, plan: Plan, lse: Tensor | None) -> Tensor:
+    """What is read, or the log of the weight at index; the log-sum-exp goes to `lse`.
+
+    It is only for calls that forget it that there may be none.
+    """
     p, tile = plan, plan.tile
-    shape = (p.B, p.H, p.Q) if of.v is None else (p.B, p.H, p.Q, p.E)
-    out = torch.empty(shape, dtype=of.q.dtype, device=of.q.device)
-    lse = torch.empty((p.B, p.H, p.Q), dtype=torch.float32, device=of.q.device)
-    if p.Q <= FEW and of.v is not None:
-        _decode(of, plan, out, lse)
-        return out, lse
+    if of.v is None:
+        out = of.q.new_empty((p.B, p.H, p.Q))
+    else:
+        out = of.q.new_empty((p.B, p.H, p.Q, p.E))
+        if lse is not None and p.Q <= FEW:
+            _decode(of, plan, out, lse)
+            return out
+    name = "read" if lse is not None else "read and forget"
+    numbers = p.numbers.get("read")
+    if numbers is None:
+        numbers = p.numbers["read"] = (
+            *(p.H, p.share, p.Q, p.K, p.D, p.E, p.groups, p.back, p.ahead, *p.strides, *tile),
+            *(power(max(p.E, 16)), p.uneven, *_ways(plan)),
+        )
     w = _factors(of, plan, of.k, tile.keys, False)
     for base in range(0, p.Q, plan.forward_band):
         rows = min(plan.forward_band, p.Q - base)
-        u = _factors(of, plan, of.q[:, :, base : base + rows], tile.rows, True)
+        u = _factors(of, plan, of.q[:, :, base : base + rows] if p.swift else of.q, tile.rows, True)
         tiles = up(rows, tile.rows)
         plan.launch(
-            "read", forward.read, (p.B * p.H, tiles) if p.uneven else (tiles, p.B * p.H),
+            name, forward.read, (p.B * p.H, tiles) if p.uneven else (tiles, p.B * p.H),
             of.q, of.k, of.v, of.vector, u.words, w.words, u.beta, u.bits, w.bits, of.at, out, lse,
-            *of.rule, base, rows, p.H, p.share, p.Q, p.K, p.D, p.E, p.groups, p.back, p.ahead,
-            *p.strides, *tile, power(max(p.E, 16)), p.uneven, *_ways(plan),
-            num_warps=tile.warps, num_stages=1,
+            *of.rule, base, rows, *numbers, num_warps=tile.warps, num_stages=1,
         )  # fmt: skip
-    return out, lse
+    return out
 
 
 def _ways(plan: Plan) -> tuple[str, bool, bool]:
@@ -124,15 +134,17 @@ class Grads(NamedTuple):
     bias: Tensor | None
 
 
-def gradients(of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, bias_wanted: bool) -> Grads:
+def gradients(
+    of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor | None, bias_wanted: bool
+) -> Grads:
     """All gradients; one launch if the call is little, else gone through in bands of queries."""
-    learns = bias_wanted and of.bias is not None
-    if plan.little is not None and not learns:
-        return _at_once(of, plan, plan.little, d_out, lse)
-    return _in_bands(of, plan, d_out, lse, learns)
+    if plan.little is not None:
+        return _at_once(of, plan, plan.little, d_out)
+    assert lse is not None
+    return _in_bands(of, plan, d_out, lse, bias_wanted)
 
 
-def _in_bands(of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, learns: bool) -> Grads:
+def _in_bands(of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, bias_wanted: bool) -> Grads:
     p, new, exact = plan, of.q.new_empty, torch.float32
     adds = of.v is not None and not p.at_once
     grads = Grads(
@@ -140,7 +152,9 @@ def _in_bands(of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, learns: bool)
         new((p.B, p.G, p.K, p.D), dtype=exact),
         of.q.new_zeros((p.B * p.H, p.K, p.E), dtype=exact) if adds else None,
         new((p.B * p.H, p.shares, p.D), dtype=exact),
-        of.bias.new_zeros(of.bias.shape, dtype=exact) if of.bias is not None and learns else None,
+        of.bias.new_zeros(of.bias.shape, dtype=exact)
+        if of.bias is not None and bias_wanted
+        else None,
     )
     w = _factors(of, plan, of.k, plan.tile.keys, False)
     dv = grads.v
@@ -154,21 +168,26 @@ def _in_bands(of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, learns: bool)
     return grads._replace(v=dv, vector=grads.vector.view(p.B, p.H, p.shares, p.D).sum((0, 2)))
 
 
-def _at_once(of: Tensors, plan: Plan, tile: Tile, d_out: Tensor, lse: Tensor) -> Grads:
+def _at_once(of: Tensors, plan: Plan, tile: Tile, d_out: Tensor) -> Grads:
     p, BH, packed = plan, plan.B * plan.H, torch.contiguous_format
     dq, dk = (torch.empty_like(x, memory_format=packed) for x in (of.q, of.k))
     dv = None if of.v is None else torch.empty_like(of.v, memory_format=packed)
-    room = of.q.new_empty(BH * (p.K * tile.rows + p.D), dtype=torch.float32)
-    dw = room[-BH * p.D :]
+    slopes = BH * p.K * tile.rows
+    room = of.q.new_empty(slopes + BH * p.D, dtype=torch.float32)
+    numbers = p.numbers.get("at once")
+    if numbers is None:
+        numbers = p.numbers["at once"] = (
+            *(p.H, p.Q, p.K, p.D, p.E, p.back, p.ahead, *p.strides, *tile),
+            *(min(128, power(max(p.E, 16))), 32 * tile.warps, *_ways(plan)),
+        )
     apart = "" if d_out.data_ptr() % 16 == 0 else " apart"  # it is no part of the plan
     plan.launch(
         f"at once{apart}", descend_at_once, (up(p.D, 32 * tile.warps), BH),
-        of.q, of.k, of.v, of.vector, lse, of.at, d_out, room, dq, dk, dv, dw, *of.rule,
-        p.H, p.Q, p.K, p.D, p.E, p.back, p.ahead, *p.strides, *tile,
-        min(128, power(max(p.E, 16))), 32 * tile.warps, *_ways(plan),
+        of.q, of.k, of.v, of.vector, of.at, d_out, room, dq, dk, dv, *of.rule, *numbers,
         num_warps=tile.warps, num_stages=1,
     )  # fmt: skip
-    return Grads(dq, dk, dv, dw.view(p.B, p.H, p.D).sum(0), None)
+    of_heads = room.as_strided((p.B, p.H, p.D), (p.H * p.D, p.D, 1), slopes)
+    return Grads(dq, dk, dv, of_heads.sum(0), None)
 
 
 def _one_band(

@@ -14,8 +14,8 @@ from regard.kernels.additive_scores import product
 # fmt: off
 @triton.jit
 def descend_at_once(
-    q_ptr, k_ptr, v_ptr, vector_ptr, lse_ptr, index_ptr, d_out_ptr, g_ptr,
-    dq_ptr, dk_ptr, dv_ptr, dw_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
+    q_ptr, k_ptr, v_ptr, vector_ptr, index_ptr, d_out_ptr, g_ptr,
+    dq_ptr, dk_ptr, dv_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
     H, Q, K, D, E, back, ahead, ids_stride,
     q_strides, k_strides, v_strides, mask_strides, bias_strides,
     WR: tl.constexpr, WC: tl.constexpr, MT: tl.constexpr, NP: tl.constexpr, CHUNK: tl.constexpr,
@@ -23,7 +23,7 @@ def descend_at_once(
 ):
     """All gradients of one head, in some dimensions of its queries and keys.
 
-    g is (B·H, K, BQ), dw (B·H, D). No head shares its keys.
+    g is (B·H, K, BQ), and behind it is the vector's, (B·H, D). No head shares its keys.
     """
     # fmt: on
     BQ: tl.constexpr = WR * MT * 16
@@ -33,13 +33,14 @@ def descend_at_once(
     b, h = bh // H, bh % H
     weights, slopes = weighed(
         q_ptr, k_ptr, v_ptr, vector_ptr, None, None, None, None, None,
-        lse_ptr, d_out_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
+        None, d_out_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
         bh, 0, Q, 0, 0, H, 1, Q, K, D, E, 0, back, ahead, ids_stride,
         q_strides, k_strides, v_strides, mask_strides, bias_strides,
         WR, WC, MT, NP, CHUNK, PRECISION, ALIGNED, PTX,
     )  # fmt: skip
     r, key = tl.arange(0, BQ), tl.arange(0, WC * NP * 16)
     weights, slopes = sloped(weights, slopes, r, key, index_ptr, d_out_ptr, bh * Q, Q)
+    dw_ptr = g_ptr + tl.num_programs(1) * K * BQ
     g_ptr += bh * K * BQ
     tl.store(g_ptr + key[None, :] * BQ + r[:, None], slopes, mask=(key < K)[None, :])
     if v_ptr is not None:

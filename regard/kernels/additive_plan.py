@@ -20,6 +20,8 @@ BUSY = 128
 # Bytes of scratch for a band of queries: so many times the inputs', or this much. The fewer keys,
 # the smaller (Q, K) is beside the inputs.
 LONG, BOUNDS, SCRATCH = 32768, (1.0, 24.0), 24 << 20
+# Up to so many queries, each is a program of its own, and keys are split over programs.
+FEW = 4
 # Up to so many heads of so many queries and keys have their backward in one launch: with more, the
 # card has enough to do meanwhile.
 HEADS, LITTLE = 128, 64
@@ -48,6 +50,10 @@ class Tile(NamedTuple):
     @property
     def warps(self) -> int:
         return self.WR * self.WC
+
+
+# The tile that a little call fits into.
+AT_ONCE = Tile(4, 2, 1, 2)
 
 
 class Tensors(NamedTuple):
@@ -83,11 +89,13 @@ class Plan:
     exact: bool
     aligned: bool
     hides: bool
+    biased: bool
     back: int
     ahead: int
     strides: tuple[Any, ...]
     device: torch.device
     kernels: dict[str, Any] = field(default_factory=dict)
+    numbers: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def share(self) -> int:
@@ -128,8 +136,13 @@ class Plan:
     @cached_property
     def little(self) -> Tile | None:
         """The tile that a head fits into, if its backward takes one launch."""
-        fits = max(self.Q, self.K) <= LITTLE and self.B * self.H <= HEADS and self.share == 1
-        return Tile(4, 2, 1, 2) if fits else None
+        fits = max(self.Q, self.K) <= LITTLE and self.B * self.H <= HEADS
+        return AT_ONCE if fits and self.share == 1 and not self.biased else None
+
+    @cached_property
+    def forgets(self) -> bool:
+        """Whether the backward needs no log-sum-exp."""
+        return self.little is not None and self.Q > FEW
 
     @cached_property
     def whole(self) -> bool:
@@ -256,6 +269,7 @@ def _plan(
         exact=q.dtype == torch.float32,
         aligned=aligned,
         hides=min(back, ahead) < K or any(forms[5:]),
+        biased=bias is not None,
         back=back,
         ahead=ahead,
         strides=(0 if ids is None else ids.strides[0], *at),

@@ -7,7 +7,7 @@ pytest.importorskip("triton")
 
 from regard import rules
 from regard.kernels import additive
-from regard.kernels.additive_plan import Plan, Tile
+from regard.kernels.additive_plan import Tile
 from tests.kernels.calls import (
     INTERPRETED,
     QUIET,
@@ -40,7 +40,7 @@ def launches(monkeypatch):
 
 def at_once(monkeypatch):
     """Tiles of 32 queries and keys from here on, one a head."""
-    change(monkeypatch, LITTLE=32, little=Tile(2, 1, 1, 2))
+    change(monkeypatch, LITTLE=32, AT_ONCE=Tile(2, 1, 1, 2))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
@@ -68,12 +68,11 @@ def test_log_probability_flows_back_as_through_bands(monkeypatch):
 
 
 def test_it_is_one_launch(monkeypatch):
-    names, launch = [], Plan.launch
+    names = []
     at_once(monkeypatch)
     change(monkeypatch, launch=lambda self, name, *x, **y: names.append(name))
     everything(*inputs(Q=9, K=17, dtype=torch.bfloat16))
-    assert launch is not Plan.launch and names[-1] == "at once"
-    assert sum(name not in ("queries", "keys", "read") for name in names) == 1
+    assert names == ["keys", "queries", "read and forget", "at once"]
 
 
 def test_dimensions_beyond_one_program_have_their_gradients(monkeypatch):
@@ -81,6 +80,21 @@ def test_dimensions_beyond_one_program_have_their_gradients(monkeypatch):
     bands = everything(*call)
     at_once(monkeypatch)  # two warps, so 64 dimensions a program
     torch.testing.assert_close(everything(*call), bands)
+
+
+def test_what_few_queries_read_flows_back_as_through_bands(monkeypatch):
+    call = inputs(2, 1, 3, 17)
+    bands = everything(*call)
+    at_once(monkeypatch)
+    torch.testing.assert_close(everything(*call), bands)
+
+
+def test_a_second_derivative_is_refused_in_words(monkeypatch):
+    at_once(monkeypatch)
+    q, *others = (x.requires_grad_() for x in inputs(Q=9))
+    (dq,) = torch.autograd.grad(fused(q, *others).sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(dq.sum(), q)
 
 
 def test_a_bias_that_learns_goes_through_bands(monkeypatch):
