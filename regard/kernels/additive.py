@@ -13,7 +13,6 @@ from torch.nn import Parameter
 
 from regard.kernels.additive_launch import Grads, gradients, read
 from regard.kernels.additive_plan import planned
-from regard.kernels.additive_tiled import exactly
 from regard.kernels.seen import Seen
 
 _RULE = "Tensor? first, Tensor? last, Tensor? ids, Tensor? mask, Tensor? bias"
@@ -73,7 +72,6 @@ def _run_backward(
     )
 
 
-@exactly
 def _descended(
     d_out: Tensor, call: tuple[Any, ...], lse: Tensor | None, bias_wanted: bool
 ) -> Grads:

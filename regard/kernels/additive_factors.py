@@ -10,6 +10,7 @@ import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
 GROUP = tl.constexpr(3)  # how many dimensions share one division
+LARGE = tl.constexpr(256.0)  # what the vector may add up to in a group
 
 
 @triton.jit
@@ -100,7 +101,8 @@ def prepare(
         _store4(to, high, low, high8, low8, here, PTX)
     if QUERIES:
         v1, v2, v3 = _triple(vector_ptr + (bh % heads) * D, group, D)
-        most += tl.log2(tl.maximum(tl.abs(v1) + tl.abs(v2) + tl.abs(v3), 1.0))
+        size = tl.abs(v1) + tl.abs(v2) + tl.abs(v3)
+        most = tl.where(size <= LARGE, most, float("inf"))
         # the first lanes of the first tile have all eight
         rest = tl.where(t % 2 == 1, 0.0, v2) + tl.where(t // 2 == 1, 0.0, v3)
         at = beta_ptr + ((bh % heads) * groups + group) * 8 + t * 2

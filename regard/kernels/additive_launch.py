@@ -12,7 +12,7 @@ from regard.kernels.additive_descent import descend
 from regard.kernels.additive_factors import prepare
 from regard.kernels.additive_little import descend_at_once
 from regard.kernels.additive_plan import FEW, QUERIES, Plan, Tensors, Tile, power, up
-from regard.kernels.additive_tiled import fold
+from regard.kernels.additive_tiled import exactly, fold
 
 PTX = not triton.knobs.runtime.interpret
 # How many programs fill a card, and how many keys one of them takes at least, when decoding.
@@ -141,10 +141,11 @@ def gradients(
     if plan.little is not None:
         return _at_once(of, plan, plan.little, d_out)
     assert lse is not None
-    return _in_bands(of, plan, d_out, lse, bias_wanted)
+    return _in_bands(d_out, of, plan, lse, bias_wanted)
 
 
-def _in_bands(of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, bias_wanted: bool) -> Grads:
+@exactly
+def _in_bands(d_out: Tensor, of: Tensors, plan: Plan, lse: Tensor, bias_wanted: bool) -> Grads:
     p, new, exact = plan, of.q.new_empty, torch.float32
     adds = of.v is not None and not p.at_once
     grads = Grads(
@@ -169,9 +170,8 @@ def _in_bands(of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor, bias_wanted: 
 
 
 def _at_once(of: Tensors, plan: Plan, tile: Tile, d_out: Tensor) -> Grads:
-    p, BH, packed = plan, plan.B * plan.H, torch.contiguous_format
-    dq, dk = (torch.empty_like(x, memory_format=packed) for x in (of.q, of.k))
-    dv = None if of.v is None else torch.empty_like(of.v, memory_format=packed)
+    p, BH = plan, plan.B * plan.H
+    dq, dk, dv = _like(of.q), _like(of.k), None if of.v is None else _like(of.v)
     slopes = BH * p.K * tile.rows
     room = of.q.new_empty(slopes + BH * p.D, dtype=torch.float32)
     numbers = p.numbers.get("at once")
@@ -188,6 +188,11 @@ def _at_once(of: Tensors, plan: Plan, tile: Tile, d_out: Tensor) -> Grads:
     )  # fmt: skip
     of_heads = room.as_strided((p.B, p.H, p.D), (p.H * p.D, p.D, 1), slopes)
     return Grads(dq, dk, dv, of_heads.sum(0), None)
+
+
+def _like(x: Tensor) -> Tensor:
+    """Memory for as much, row after row."""
+    return torch.empty_like(x) if x.is_contiguous() else x.new_empty(x.shape)
 
 
 def _one_band(

@@ -192,12 +192,15 @@ class Plan:
         """Launch a kernel: the first time as Triton does it, then with what it compiled."""
         grid = (*grid, 1, 1)[:3]
         ready = self.kernels.get(name)
-        if ready is None:
-            self.kernels[name] = kernel[grid](*args, **options)
-        else:
-            # what `ready[grid](*args)` comes down to where nobody has hooks for launches
+        if ready is not None:
+            # what `kernel[grid](*args)` comes down to where nobody has hooks for launches
+            run, *compiled = ready
             stream = torch._C._cuda_getCurrentRawStream(self.device.index)
-            ready.run(*grid, stream, ready.function, ready.packed_metadata, None, None, None, *args)
+            run(*grid, stream, *compiled, None, None, None, *args)
+            return
+        done = kernel[grid](*args, **options)
+        if done is not None:  # the interpreter compiles nothing
+            self.kernels[name] = (done.run, done.function, done.packed_metadata)
 
 
 def up(n: int, step: int) -> int:

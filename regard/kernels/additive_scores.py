@@ -16,7 +16,7 @@ from regard.kernels.additive_memory import load1, load4
 # What the exponents of three dimensions may add up to, so that no product of theirs overflows; and
 # at least, so that the last digits of such products do not show where scores hardly differ: with
 # pairs of bfloat16, and with eleven bits.
-BITS, LEAST_PAIRS, LEAST = tl.constexpr(116.0), tl.constexpr(2.0), tl.constexpr(4.0)
+BITS, LEAST_PAIRS, LEAST = tl.constexpr(116.0), tl.constexpr(0.5), tl.constexpr(2.0)
 # tanh(x) = x + x³ (SMALL_0 + SMALL_1 x² + …) for |x| < 0.55
 SMALL_0 = tl.constexpr(-0.3333331346511841)
 SMALL_1 = tl.constexpr(0.13332480192184448)

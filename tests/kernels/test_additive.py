@@ -180,6 +180,12 @@ def test_errs_no_more_than_plain_at_any_scale(scale):
     assert_as_good_as(fused, plain, scale * q, scale * k, v, vector)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_errs_no_more_than_plain_where_a_large_vector_makes_much_of_little(dtype):
+    q, k, v, vector = inputs(Q=32, K=32, D=24, dtype=dtype)
+    assert_as_good_as(fused, plain, q / 1000, k / 1000, v, 100 * vector)
+
+
 def test_large_queries_meet_large_keys_of_the_other_sign():
     # e^{2q} overflows and e^{2k} underflows where e^{2(q + k)} is ordinary
     q, k, v, vector = inputs(dtype=HALF)

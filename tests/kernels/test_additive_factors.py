@@ -90,18 +90,23 @@ def test_a_product_of_the_numerator_carries_the_vector_over_what_it_leaves_out(m
 
 
 def test_bits_are_the_largest_exponent_of_a_tile(made):
-    q, k, vector, u, w = made
-    padded = torch.zeros(H, GROUPS * 3, dtype=torch.float64)
-    padded[:, :D] = vector.abs()
-    # what the numerator is multiplied by takes bits too
-    own = padded.view(H, 1, 1, GROUPS, 3).sum(-1).clamp_min(1).log2()
-    for x, found, more in ((q, u.bits, own), (k, w.bits, 0)):
+    q, k, _, u, w = made
+    for x, found in ((q, u.bits), (k, w.bits)):
         padded = torch.zeros(B, H, TILES * 16, GROUPS * 3, dtype=torch.float64)
         padded[:, :, :T, :D] = x.abs()
-        of_groups = padded.view(B, H, TILES, 16, GROUPS, 3).sum(-1) * 2 / math.log(2) + more
+        of_groups = padded.view(B, H, TILES, 16, GROUPS, 3).sum(-1) * 2 / math.log(2)
         torch.testing.assert_close(
             found.double(), of_groups.amax((3, 4)).flatten(), rtol=1e-6, atol=0
         )
+
+
+@pytest.mark.parametrize("size, ends", [(256.0, True), (258.0, False), (torch.nan, False)])
+def test_queries_of_a_head_whose_vector_is_large_have_no_end_of_bits(size, ends):
+    q, k, v, vector = inputs(B, H, T, T, D, dtype=torch.bfloat16)
+    vector[1, 3:6] = torch.tensor([size / 2, size / 2, 0])
+    call = planned(q, k, v, None, vector, Seen(), None)
+    bits = _factors(*call, q, 16, True).bits.view(B, H, TILES)
+    assert bits[:, 0].isfinite().all() and (bits[:, 1].isfinite() == ends).all()
 
 
 @pytest.mark.parametrize("odd", [torch.nan, torch.inf, -torch.inf], ids=str)

@@ -140,6 +140,13 @@ def test_errs_no_more_than_plain_at_any_scale(scale):
     assert_as_good_as(fused, plain, scale * q, scale * k, v, vector)
 
 
+@pytest.mark.parametrize("dtype", [HALF, HALF16], ids=str)
+@pytest.mark.parametrize("scale", [1e-3, 1e-2, 0.1])
+def test_errs_no_more_than_plain_where_a_large_vector_makes_much_of_little(scale, dtype):
+    q, k, v, vector = made(Dv=64, dtype=dtype)
+    assert_as_good_as(fused, plain, scale * q, scale * k, v, 100 * vector)
+
+
 def test_errs_no_more_than_plain_on_equal_rows():
     q, k, v, vector = made(Dv=64)
     q, k = (x[:, :, :1].repeat(1, 1, x.shape[2], 1) for x in (q, k))
@@ -328,11 +335,17 @@ def test_it_is_a_well_formed_operator(reads):
     torch.library.opcheck(additive._forward, (q, k, *what, vector, *rule))
 
 
-def test_compiles_whole_and_gives_the_same():
-    leaves = [x.requires_grad_() for x in made(Dv=64)]
+@pytest.mark.parametrize("rule", [None, rules.causal], ids=["all", "causal"])
+@pytest.mark.parametrize("K", [60, K])
+def test_compiles_whole_and_gives_the_same(K, rule):
+    leaves = [x.requires_grad_() for x in made(2, 2, 33, K, Dv=64)]
     found = []
-    for run in (torch.compile(fused, fullgraph=True), fused):
-        out = run(*leaves, rule=rules.causal)
+
+    def attend(q, k, v, vector):
+        return regard.attend(q, k, v, score=scores.Additive(vector), rule=rule)
+
+    for run in (torch.compile(attend, fullgraph=True), attend):
+        out = run(*leaves)
         found.append([out, *torch.autograd.grad(out, leaves, torch.ones_like(out))])
     assert_near(*found)
 
