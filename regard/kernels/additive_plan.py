@@ -232,7 +232,12 @@ def planned(
         vector.contiguous(),
         *(seen.first, seen.last, seen.ids, mask, bias),
     )
-    return of, _plan(tuple(map(_form, of)), q.device, seen.back, seen.ahead)
+    forms = tuple([
+        # plain tuples: this is done in every call, and a name takes its time
+        None if x is None else (x.shape, x.stride(), x.dtype, x.data_ptr() % 16)
+        for x in of
+    ])  # fmt: skip
+    return of, _plan(forms, q.device, seen.back, seen.ahead)
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -246,12 +251,7 @@ class _Form(NamedTuple):
     shape: torch.Size
     strides: tuple[int, ...]
     dtype: torch.dtype
-    aligned: bool
-
-
-def _form(x: Tensor | None) -> tuple[Any, ...] | None:
-    # a plain tuple: this is done in every call, and a name takes its time
-    return None if x is None else (x.shape, x.stride(), x.dtype, x.data_ptr() % 16 == 0)
+    offset: int  # from an address that is aligned
 
 
 @lru_cache(maxsize=PLANS)
@@ -262,9 +262,8 @@ def _plan(
     assert q is not None and k is not None
     (B, H, Q, D), (_, G, K, _) = q.shape, k.shape
     each = 16 // q.dtype.itemsize
-    aligned = (
-        q.aligned and k.aligned and all(n % each == 0 for n in (*q.strides[:3], *k.strides[:3], D))
-    )
+    steps = (*q.strides[:3], *k.strides[:3], D)
+    aligned = q.offset == k.offset == 0 and all(n % each == 0 for n in steps)
     spread = [_spread(x, (B, H, Q, K)) for x in (mask, bias)]
     at = (q.strides[:3], k.strides[:3], (v or k).strides[:3], *spread)
     return Plan(
