@@ -7,7 +7,7 @@ a block may see. It needs a GPU to be fast and to have gradients; on a CPU it ru
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,8 @@ from regard.functional.selects import softmax
 if TYPE_CHECKING:  # it takes a second to import, so it is only where it runs
     from torch.nn.attention.flex_attention import BlockMask
 
+# Asked once, since no compiler follows the question.
+_TRITON = find_spec("triton") is not None
 # How many pairs of a query and a key make up for the seconds it takes to compile.
 WORTH = 1 << 22
 # Rules and biases that are compiled once, however often they are made.
@@ -97,10 +99,9 @@ def attention(call: Call) -> Tensor:
     return run(q, k, v, _score_mod(call), mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
 
 
-@cache
 def has_triton() -> bool:
     """Whether Triton is installed; it is not imported for that."""
-    return find_spec("triton") is not None
+    return _TRITON
 
 
 @lru_cache(maxsize=64)

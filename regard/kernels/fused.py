@@ -4,7 +4,6 @@ Triton is imported only where a kernel runs.
 """
 
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,14 +48,17 @@ def takes(q: Tensor, v: Tensor, score: Additive) -> bool:
 
 def everything(q: Tensor, k: Tensor, v: Tensor, score: Additive) -> Tensor:
     """What each query reads (B, H, Q, Dv), where it sees all keys."""
-    out: Tensor = _additive().attention(q, k, v, vector=score.vector, seen=_ALL)
-    return out
+    from regard.kernels import additive
+
+    return additive.attention(q, k, v, vector=score.vector, seen=_ALL)
 
 
 def attention(call: Call) -> Tensor:
     """What each query reads (B, H, Q, Dv)."""
+    from regard.kernels import additive
+
     assert isinstance(call.score, Additive)
-    out: Tensor = _additive().attention(
+    return additive.attention(
         call.q,
         call.k,
         call.v,
@@ -64,13 +66,14 @@ def attention(call: Call) -> Tensor:
         seen=seen.of(call.rule, call.q, call.k),
         bias=_bias(call),
     )
-    return out
 
 
 def log_probability(call: Call, index: Tensor) -> Tensor:
     """The log of the softmax at one key a query (B, H, Q)."""
+    from regard.kernels import additive
+
     assert isinstance(call.score, Additive)
-    out: Tensor = _additive().log_probability(
+    return additive.log_probability(
         call.q,
         call.k,
         index,
@@ -78,14 +81,6 @@ def log_probability(call: Call, index: Tensor) -> Tensor:
         seen=seen.of(call.rule, call.q, call.k),
         bias=_bias(call),
     )
-    return out
-
-
-@cache
-def _additive() -> Any:
-    from regard.kernels import additive
-
-    return additive
 
 
 def _bias(call: Call) -> Tensor | None:
@@ -112,6 +107,13 @@ def _why_no_values(v: Tensor) -> str | None:
     return f"the kernel takes Dv up to {WIDEST_VALUES}, got {Dv}" if Dv > WIDEST_VALUES else None
 
 
-@cache
 def _too_old(device: torch.device) -> bool:
-    return torch.version.hip is not None or torch.cuda.get_device_capability(device) < (8, 0)
+    # a compiler follows the question, and warns of what is kept
+    return _is_old(device) if torch.compiler.is_compiling() else _was_old(device)
+
+
+def _is_old(device: torch.device) -> bool:
+    return torch.version.hip is not None or torch.cuda.get_device_properties(device).major < 8
+
+
+_was_old = cache(_is_old)

@@ -1,5 +1,7 @@
 """The backend `triton`: what it refuses, in words, and that the door runs what it takes."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -79,10 +81,11 @@ def test_a_machine_without_triton_is_refused(monkeypatch):
     assert fused.why_not(call(*tensors(), score=additive())) == "Triton is not installed"
 
 
-@pytest.mark.parametrize(("capability", "refused"), [((7, 5), True), ((8, 0), False)])
-def test_an_old_card_is_refused(capability, refused, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    monkeypatch.setattr(fused, "_too_old", fused._too_old.__wrapped__)
+@pytest.mark.parametrize(("major", "refused"), [(7, True), (8, False)])
+def test_an_old_card_is_refused(major, refused, monkeypatch):
+    card = SimpleNamespace(major=major)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
+    monkeypatch.setattr(fused, "_was_old", fused._is_old)
     monkeypatch.setattr(fused, "has_triton", lambda: True)
     with FakeTensorMode():
         asked = call(*tensors(device="cuda"), score=additive(device="cuda"))
@@ -166,3 +169,21 @@ def test_no_queries_or_no_keys_give_zeros(queries, keys, on_cpu):
     with use_backend("triton"):
         out = attend(q[:, :, :queries], k[:, :, :keys], v[:, :, :keys], score=additive())
     assert out.shape == (B, H, queries, Dv) and (out == 0).all()
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("rule", [None, rules.causal], ids=["all", "causal"])
+def test_the_door_to_the_kernel_compiles_as_one_graph(rule, on_cpu):
+    torch.compiler.reset()
+    vector, *qkv = (torch.randn(H, D), *tensors())
+    leaves = [x.requires_grad_() for x in (*qkv, vector)]
+    assert why(*qkv, score=scores.Additive(vector), rule=rule).backend == "triton"
+
+    def asked(q, k, v, vector):
+        return attend(q, k, v, score=scores.Additive(vector), rule=rule)
+
+    found = []
+    for run in (torch.compile(asked, fullgraph=True, backend="aot_eager"), asked):
+        out = run(*leaves)
+        found.append([out, *torch.autograd.grad(out, leaves, torch.ones_like(out))])
+    torch.testing.assert_close(*found)
