@@ -168,13 +168,13 @@ class _Direct(torch.autograd.Function):
         return dq, dk, None if v is None else dv, d_vector, d_bias if wanted else None, None, None
 
 
-def _followed(x: Tensor) -> bool:
-    """Whether somebody wants to see operators: a compiler, a transform, a mode, another tensor."""
+def _followed(*tensors: Tensor) -> bool:
+    """Whether somebody wants to see operators: a compiler, a transform, a mode, other tensors."""
     return (
         torch.compiler.is_compiling()
-        or type(x) not in (Tensor, Parameter)
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack() > 0
+        or not all(type(x) is Tensor or type(x) is Parameter for x in tensors)
     )
 
 
@@ -188,7 +188,7 @@ def _apply(
     bias: Tensor | None,
 ) -> Tensor:
     out: Tensor
-    if _followed(q):
+    if _followed(q, k, vector if v is None else v, vector):
         rule = (seen.first, seen.last, seen.ids, seen.mask, bias, seen.back, seen.ahead)
         out = _forward(q, k, v, index, vector, *rule)[0]
     else:

@@ -110,9 +110,17 @@ def _gather(dk_ptr, more, inside, FIRST: tl.constexpr):
 
 
 @triton.jit
-def put(to, dq, at, rows, d, inside):
-    """Store the gradients of queries `at`."""
-    tl.store(to + d[None, :], dq.to(to.dtype.element_ty), mask=(at < rows) & inside[None, :])
+def put(to, dq1, dq2, dq3, dq4, at, rows, d, inside, D):
+    """Store the gradients of queries `at` and of the three after each."""
+    _put(to, dq1, at < rows, d, inside)
+    _put(to + D, dq2, at + 1 < rows, d, inside)
+    _put(to + 2 * D, dq3, at + 2 < rows, d, inside)
+    _put(to + 3 * D, dq4, at + 3 < rows, d, inside)
+
+
+@triton.jit
+def _put(to, dq, there, d, inside):
+    tl.store(to + d[None, :], dq.to(to.dtype.element_ty), mask=there & inside[None, :])
 
 
 # fmt: off
@@ -210,7 +218,8 @@ def through(
             a1, a2, a3, a4, k_ptr, g_ptr + i + at, g_ptr + i, dk_ptr, vector, inside, k_stride, R,
             D, keys, FIRST, PTX,
         )  # fmt: skip
-    return dq1, dq2, dq3, dq4, dw
+    v = vector[None, :]
+    return dq1 * v, dq2 * v, dq3 * v, dq4 * v, dw
 
 
 # fmt: off
@@ -265,8 +274,5 @@ def descend(
                 dw += more
             at = (i + tl.arange(0, N) * 4)[:, None]  # (N, 1): the first query of each four
             to = dq_ptr + ((bh * tl.num_programs(0) + jb) * dq_rows + dq_first + at) * D
-            put(to, dq1 * vector[None, :], at, rows, d, inside)
-            put(to + D, dq2 * vector[None, :], at + 1, rows, d, inside)
-            put(to + 2 * D, dq3 * vector[None, :], at + 2, rows, d, inside)
-            put(to + 3 * D, dq4 * vector[None, :], at + 3, rows, d, inside)
+            put(to, dq1, dq2, dq3, dq4, at, rows, d, inside, D)
         tl.store(dw_at, dw, mask=inside)

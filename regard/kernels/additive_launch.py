@@ -1,6 +1,6 @@
 """How the kernels of additive attention are launched: scratch, bands of queries, what adds up."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -34,13 +34,13 @@ class _Factors(NamedTuple):
     bits: Tensor | None
 
 
-NO_FACTORS = _Factors(None, None, None)
+_NO_FACTORS = _Factors(None, None, None)
 
 
 def _factors(of: Tensors, plan: Plan, x: Tensor, step: int, queries: bool) -> _Factors:
     """The factors of all rows of queries or keys, in steps of a tile."""
     if not plan.swift:
-        return NO_FACTORS
+        return _NO_FACTORS
     B, H, T, D = x.shape
     tiles = up(T, step) * (step // 16)
     # a little more: the last of a tile reads ahead
@@ -73,12 +73,7 @@ def read(of: Tensors, plan: Plan, lse: Tensor | None) -> Tensor:
             _decode(of, plan, out, lse)
             return out
     name = "read" if lse is not None else "read and forget"
-    numbers = p.numbers.get("read")
-    if numbers is None:
-        numbers = p.numbers["read"] = (
-            *(p.H, p.share, p.Q, p.K, p.D, p.E, p.groups, p.back, p.ahead, *p.strides, *tile),
-            *(power(max(p.E, 16)), p.uneven, *_ways(plan)),
-        )
+    numbers = p.numbers.get("read") or _numbers_to_read(plan)
     w = _factors(of, plan, of.k, tile.keys, False)
     for base in range(0, p.Q, plan.forward_band):
         rows = min(plan.forward_band, p.Q - base)
@@ -90,6 +85,15 @@ def read(of: Tensors, plan: Plan, lse: Tensor | None) -> Tensor:
             *of.rule, base, rows, *numbers, num_warps=tile.warps, num_stages=1,
         )  # fmt: skip
     return out
+
+
+def _numbers_to_read(plan: Plan) -> tuple[Any, ...]:
+    p = plan
+    p.numbers["read"] = (
+        *(p.H, p.share, p.Q, p.K, p.D, p.E, p.groups, p.back, p.ahead, *p.strides, *p.tile),
+        *(power(max(p.E, 16)), p.uneven, *_ways(plan)),
+    )
+    return p.numbers["read"]
 
 
 def _ways(plan: Plan) -> tuple[str, bool, bool]:
@@ -146,6 +150,7 @@ def gradients(
 
 @exactly
 def _in_bands(d_out: Tensor, of: Tensors, plan: Plan, lse: Tensor, bias_wanted: bool) -> Grads:
+    """All gradients, a band of queries at a time."""
     p, new, exact = plan, of.q.new_empty, torch.float32
     adds = of.v is not None and not p.at_once
     grads = Grads(
@@ -170,16 +175,12 @@ def _in_bands(d_out: Tensor, of: Tensors, plan: Plan, lse: Tensor, bias_wanted: 
 
 
 def _at_once(of: Tensors, plan: Plan, tile: Tile, d_out: Tensor) -> Grads:
+    """All gradients of a little call."""
     p, BH = plan, plan.B * plan.H
     dq, dk, dv = _like(of.q), _like(of.k), None if of.v is None else _like(of.v)
     slopes = BH * p.K * tile.rows
     room = of.q.new_empty(slopes + BH * p.D, dtype=torch.float32)
-    numbers = p.numbers.get("at once")
-    if numbers is None:
-        numbers = p.numbers["at once"] = (
-            *(p.H, p.Q, p.K, p.D, p.E, p.back, p.ahead, *p.strides, *tile),
-            *(min(128, power(max(p.E, 16))), 32 * tile.warps, *_ways(plan)),
-        )
+    numbers = p.numbers.get("at once") or _numbers_at_once(plan, tile)
     apart = "" if d_out.data_ptr() % 16 == 0 else " apart"  # it is no part of the plan
     plan.launch(
         f"at once{apart}", descend_at_once, (up(p.D, 32 * tile.warps), BH),
@@ -188,6 +189,20 @@ def _at_once(of: Tensors, plan: Plan, tile: Tile, d_out: Tensor) -> Grads:
     )  # fmt: skip
     of_heads = room.as_strided((p.B, p.H, p.D), (p.H * p.D, p.D, 1), slopes)
     return Grads(dq, dk, dv, of_heads.sum(0), None)
+
+
+def _numbers_at_once(plan: Plan, tile: Tile) -> tuple[Any, ...]:
+    p = plan
+    p.numbers["at once"] = (
+        *(p.H, p.Q, p.K, p.D, p.E, p.back, p.ahead, *p.strides, *tile),
+        *(_chunk(plan), 32 * tile.warps, *_ways(plan)),
+    )
+    return p.numbers["at once"]
+
+
+def _chunk(plan: Plan) -> int:
+    """How many numbers of a value are multiplied at a time in the backward."""
+    return min(128, power(max(plan.E, 16)))
 
 
 def _like(x: Tensor) -> Tensor:
@@ -234,7 +249,7 @@ def _slopes(
         f"weigh{apart}", backward.weigh, (tiles, up(R, tile.rows), BH),
         of.q, of.k, of.v, of.vector, u.words, w.words, u.beta, u.bits, w.bits, lse, of.at, d_out,
         weights, g, sums, *of.rule, base, rows, p.H, p.share, p.Q, p.K, p.D, p.E, R, p.groups,
-        p.back, p.ahead, *p.strides, *tile, min(128, power(max(p.E, 16))), *_ways(plan),
+        p.back, p.ahead, *p.strides, *tile, _chunk(plan), *_ways(plan),
         num_warps=tile.warps, num_stages=1,
     )  # fmt: skip
     if sums is not None:

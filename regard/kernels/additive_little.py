@@ -69,8 +69,5 @@ def descend_at_once(
     )  # fmt: skip
     at = (tl.arange(0, N) * 4)[:, None]
     to = dq_ptr + (bh * Q + at) * D
-    put(to, dq1 * vector[None, :], at, Q, d, inside)
-    put(to + D, dq2 * vector[None, :], at + 1, Q, d, inside)
-    put(to + 2 * D, dq3 * vector[None, :], at + 2, Q, d, inside)
-    put(to + 3 * D, dq4 * vector[None, :], at + 3, Q, d, inside)
+    put(to, dq1, dq2, dq3, dq4, at, Q, d, inside, D)
     tl.store(dw_ptr + bh * D + d, dw, mask=inside)

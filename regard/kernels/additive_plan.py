@@ -77,7 +77,10 @@ class Tensors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """All that a call's shapes, layouts and dtypes decide, and the kernels launched so far."""
+    """All that a call's shapes, layouts and dtypes decide.
+
+    And what was launched so far: `kernels` as they were compiled, and `numbers` that they take.
+    """
 
     B: int
     H: int
@@ -95,7 +98,7 @@ class Plan:
     strides: tuple[Any, ...]
     device: torch.device
     kernels: dict[str, Any] = field(default_factory=dict)
-    numbers: dict[str, Any] = field(default_factory=dict)
+    numbers: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @cached_property
     def share(self) -> int:
