@@ -117,8 +117,10 @@ def gradients(output: torch.Tensor, *leaves: torch.Tensor) -> tuple[torch.Tensor
 def machine() -> dict[str, str]:
     """What the numbers were measured on."""
     git = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
-    commit = commit or os.environ.get("REGARD_COMMIT", "")  # a copy of the tree has no history
+    commit = os.environ.get("REGARD_COMMIT", "")  # a copy of the tree may have another's history
+    commit = (
+        commit or subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    )
     cuda = torch.cuda.is_available()
     name = torch.cuda.get_device_name() if cuda else _cpu()
     return {
