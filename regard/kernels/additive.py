@@ -1,8 +1,8 @@
 """Additive attention on a card, fused: nothing of size (Q, K, D) is formed, nothing (Q, K) kept.
 
 The twin is `regard.functional.attention` with `scores.Additive` and `selects.softmax`. No dropout,
-no float64, no second derivative. The kernels are in `additive_forward.py` and
-`additive_backward.py`; the derivation, and what was tried, in `docs/kernels.md`.
+no float64, no second derivative. Which kernel is in which file, the derivation, and what was tried:
+`docs/kernels.md`.
 """
 
 from typing import Any
@@ -13,6 +13,7 @@ from torch.nn import Parameter
 
 from regard.kernels.additive_launch import Grads, gradients, read
 from regard.kernels.additive_plan import planned
+from regard.kernels.operators import undifferentiated
 from regard.kernels.seen import Seen
 
 _RULE = "Tensor? first, Tensor? last, Tensor? ids, Tensor? mask, Tensor? bias"
@@ -124,10 +125,6 @@ def _flows(d_out: Tensor, chosen: Tensor | None) -> Tensor:
     return d_out if chosen is None else d_out.masked_fill(chosen == -torch.inf, 0)
 
 
-def _refuse(*_: Any) -> Any:
-    raise RuntimeError("additive attention: the fused kernel has no second derivative")
-
-
 class _Direct(torch.autograd.Function):
     """The same without an operator, which takes longer than a small call."""
 
@@ -199,7 +196,7 @@ def _apply(
 torch.library.impl("regard::additive_fused", ("cpu", "cuda"), _run_forward)
 torch.library.impl("regard::additive_fused_backward", ("cpu", "cuda"), _run_backward)
 torch.library.register_autograd("regard::additive_fused", _differentiate, setup_context=_remember)
-torch.library.register_autograd("regard::additive_fused_backward", _refuse)
+undifferentiated("additive_fused_backward", "additive attention: the fused kernel")
 
 
 def attention(

@@ -12,7 +12,8 @@ from regard.kernels.additive_descent import descend
 from regard.kernels.additive_factors import prepare
 from regard.kernels.additive_little import descend_at_once
 from regard.kernels.additive_plan import FEW, QUERIES, Plan, Tensors, Tile, power, up
-from regard.kernels.additive_tiled import exactly, fold
+from regard.kernels.additive_tiled import fold
+from regard.kernels.operators import exactly
 
 PTX = not triton.knobs.runtime.interpret
 # How many programs fill a card, and how many keys one of them takes at least, when decoding.
@@ -152,7 +153,7 @@ def gradients(
 def _in_bands(d_out: Tensor, of: Tensors, plan: Plan, lse: Tensor, bias_wanted: bool) -> Grads:
     """All gradients, a band of queries at a time."""
     p, new, exact = plan, of.q.new_empty, torch.float32
-    adds = of.v is not None and not p.at_once
+    adds = of.v is not None and not p.one_band
     grads = Grads(
         new((p.B, p.H, p.Q, p.D)),
         new((p.B, p.G, p.K, p.D), dtype=exact),
@@ -224,7 +225,7 @@ def _one_band(
     if of.v is None:
         return None
     d_read = d_out.view(BH, p.Q, p.E)
-    if p.at_once:
+    if p.one_band:
         return torch.bmm(half if R == p.Q else half[..., : p.Q], d_read)
     assert grads.v is not None
     _add_product(grads.v, half[..., : band.stop - band.start], d_read[:, band])
@@ -243,7 +244,7 @@ def _slopes(
     if not p.whole:
         weights = torch.empty_like(g)
         sums = torch.empty((BH, tiles, 2, R), dtype=torch.float32, device=device)
-    u = _factors(of, plan, of.q if p.at_once else of.q[:, :, band], tile.rows, True)
+    u = _factors(of, plan, of.q if p.one_band else of.q[:, :, band], tile.rows, True)
     apart = "" if d_out.data_ptr() % 16 == 0 else " apart"  # it is no part of the plan
     plan.launch(
         f"weigh{apart}", backward.weigh, (tiles, up(R, tile.rows), BH),

@@ -187,7 +187,7 @@ class Plan:
         return self.band(10 * self.K + 4 * self.shares * self.D + factors)
 
     @cached_property
-    def at_once(self) -> bool:
+    def one_band(self) -> bool:
         """Whether one band of queries is all, and each head has values of its own."""
         return self.backward_band >= self.Q and self.share == 1
 

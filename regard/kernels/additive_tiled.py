@@ -5,14 +5,15 @@ every device and needs no compiler. It wants as many heads in k and v as in q, k
 has no second derivative. The derivation, and what was tried: `docs/kernels.md`.
 """
 
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import Iterator
 from itertools import product
 from math import isqrt, prod
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from regard.kernels.operators import exactly, operator, undifferentiated
 
 # Bytes of a tile, the working set: pass after pass goes over it, and all threads meet after each.
 # On a CPU small enough to stay in cache, large enough that they do not meet too often; elsewhere
@@ -20,7 +21,6 @@ from torch import Tensor
 TILE = {"cpu": 2**23}
 TILE_ELSEWHERE = 2**25
 
-R = TypeVar("R")
 Block = tuple[slice, slice, slice]  # batch, heads, queries
 
 
@@ -111,23 +111,8 @@ def _project(hidden: Tensor, vector: Tensor) -> Tensor:
     return torch.bmm(hidden.view(n, q * k, D), vector).view(n, q, k)
 
 
-def exactly(operator: Callable[..., R]) -> Callable[..., R]:
-    """Autocast reaches into operators and would lower their matrix products; keep it out."""
-
-    @wraps(operator)
-    def kept(*args: Any, **named: Any) -> R:
-        first, *_ = (*args, *named.values())
-        if not torch.is_autocast_enabled(first.device.type):
-            return operator(*args, **named)
-        with torch.autocast(first.device.type, enabled=False):
-            return operator(*args, **named)
-
-    return kept
-
-
-@torch.library.custom_op("regard::additive_forward", mutates_args=())
 @exactly
-def _forward(
+def _run_forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -171,7 +156,10 @@ def _scores(call: _Problem, block: Block) -> Tensor:
     return scores if offset is None else scores.add_(offset)
 
 
-@_forward.register_fake
+_forward = operator("additive_forward", _run_forward)
+
+
+@torch.library.register_fake("regard::additive_forward")
 def _(
     q: Tensor,
     k: Tensor,
@@ -189,9 +177,8 @@ def _(
     )
 
 
-@torch.library.custom_op("regard::additive_backward", mutates_args=())
 @exactly
-def _backward(
+def _run_backward(
     grad_out: Tensor,
     grad_chosen: Tensor,
     q: Tensor,
@@ -236,6 +223,9 @@ def _backward(
         d_vector.sum((0, 2)).to(vector.dtype),
         d_bias.to(q.dtype if bias is None else bias.dtype),
     )
+
+
+_backward = operator("additive_backward", _run_backward)
 
 
 def _tiles_backward(
@@ -312,7 +302,7 @@ def fold(d: Tensor, total: Tensor, block: Block) -> None:
     total[at] += d.sum(once, keepdim=True) if once else d
 
 
-@_backward.register_fake
+@torch.library.register_fake("regard::additive_backward")
 def _(
     grad_out: Tensor,
     grad_chosen: Tensor,
@@ -345,7 +335,8 @@ def _differentiate(
     return dq, dk, dv, None, d_vector, None, d_bias if wanted else None
 
 
-_forward.register_autograd(_differentiate, setup_context=_remember)
+undifferentiated("additive_backward", "additive attention: the tiled form")
+torch.library.register_autograd("regard::additive_forward", _differentiate, setup_context=_remember)
 
 
 def attention(

@@ -1,0 +1,37 @@
+"""Operators of our own: quick to start, whole to a compiler, exact under autocast."""
+
+import subprocess
+import sys
+
+import torch
+
+from regard.kernels.operators import exactly
+
+FIRST_CALL = """
+import sys, torch, regard
+q, k, v = (torch.randn(1, 1, 128, 64, requires_grad=True) for _ in range(3))
+score = regard.scores.Additive(torch.randn(1, 64))
+assert regard.why(q, k, v, score=score).backend == "chunked"
+with regard.use_backend("chunked"):
+    regard.attend(q, k, v, score=score).sum().backward()
+print(sorted({"torch._dynamo", "triton"} & sys.modules.keys()))
+"""
+
+
+def test_the_first_call_imports_no_compiler():
+    found = subprocess.run(
+        [sys.executable, "-c", FIRST_CALL], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"
+
+
+def test_autocast_does_not_reach_in():
+    @exactly
+    def product(a, b):
+        return a @ b
+
+    a, b = torch.randn(2, 3), torch.randn(3, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (a @ b).dtype == torch.bfloat16
+        assert product(a, b).dtype == torch.float32
+        assert torch.is_autocast_enabled("cpu")
