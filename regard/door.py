@@ -55,12 +55,12 @@ def attend(
     Raises:
         ValueError: shapes disagree, or the backend asked for cannot do this.
     """
-    everyday = select is softmax and bias is None and not dropout and ordinary(q, k, v)
+    everyday = select is softmax and bias is None and not dropout
     if everyday and _asked == "auto" and not looking.watched():
         # what most models ask for, most often: a microsecond counts where a token is decoded
-        if score is scaled_dot and (rule is None or rule is causal):
+        if score is scaled_dot and (rule is None or rule is causal) and ordinary(q, k, v):
             return sdpa.fused(q, k, v, causal=rule is causal)
-        if isinstance(score, Additive) and rule is None and fused.takes(q, v, score):
+        if isinstance(score, Additive) and rule is None and fused.takes(q, k, v, score):
             return fused.everything(q, k, v, score)
     with looking.aside():
         call = checked(q, k, v, score=score, select=select, rule=rule, bias=bias)

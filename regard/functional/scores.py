@@ -162,8 +162,7 @@ class Additive:
     vector: Tensor
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.vector, Tensor) and self.vector.dim() == 2):
-            check.shape("Additive", "vector", self.vector, H=None, D=None)
+        check.shape("Additive", "vector", self.vector, H=None, D=None)
 
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.functional import attention as plain
-from regard.functional.call import Call
+from regard.functional.call import Call, ordinary
 from regard.functional.scores import Additive
 from regard.functional.selects import softmax
 from regard.kernels import seen
@@ -39,11 +39,11 @@ def why_not_pointing(call: Call) -> str | None:
     return _why_no_score(call.q)
 
 
-def takes(q: Tensor, v: Tensor, score: Additive) -> bool:
+def takes(q: Tensor, k: Tensor, v: Tensor, score: Additive) -> bool:
     """Whether a call without rule, bias and dropout on the softmax plainly is for the kernel."""
-    return score.vector.shape == (q.shape[1], q.shape[3]) and not (
-        _why_no_score(q) or _why_no_values(v)
-    )
+    if not ordinary(q, k, v) or score.vector.shape != (q.shape[1], q.shape[3]):
+        return False
+    return not (_why_no_score(q) or _why_no_values(v))
 
 
 def everything(q: Tensor, k: Tensor, v: Tensor, score: Additive) -> Tensor:

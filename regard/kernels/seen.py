@@ -44,12 +44,6 @@ class Seen:
     ids: Tensor | None = None
     mask: Tensor | None = None
 
-    @property
-    def everything(self) -> bool:
-        """Whether nothing is limited, so that there is nothing to compare."""
-        tensors = (self.first, self.last, self.ids, self.mask)
-        return self.back == self.ahead == FAR and all(x is None for x in tensors)
-
 
 def of(rule: Rule | None, q: Tensor, k: Tensor) -> Seen:
     """What a placed rule lets q (B, H, Q, D) see of k (B, G, K, D), on the device of q.
