@@ -5,13 +5,14 @@ those of the model that comes out of the file again.
 """
 
 import json
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from regard import load, zoo
-from regard.cli import RECIPES
+from regard.asking import RECIPES
 
 ZOO = Path(zoo.__file__).parent
 
@@ -20,6 +21,8 @@ def published(run: Path, name: str, about: str) -> Path:
     """The folder of the new member."""
     found, folder = load(run), ZOO / name
     card = {**found.card, "name": name, "about": about}
+    # where the run lay is no part of what it is
+    card["command"] = re.sub(r" --out[ =]('[^']*'|\S+)", "", card["command"])
     if " /" in json.dumps(card) or '"/' in json.dumps(card):
         raise SystemExit("publish: the card names a place of this machine; train with other words")
     recipe = import_module(RECIPES[card["recipe"]][0])

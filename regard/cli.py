@@ -5,23 +5,18 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
-from importlib import import_module
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import typer
 
-from regard.meant import meant
-from regard.terminal import answer, note, patience, say, table, visible
+from regard import asking
+from regard.asking import RECIPES, UsageError
+from regard.terminal import answer, lines, note, patience, say, table, visible
 
-# Each recipe's module, imported when asked for, and what it is, for a list that imports nothing.
-RECIPES = {"translate": ("regard.recipes.translate", "an RNN that attends while it translates")}
 PICTURES = (".png", ".svg", ".pdf", ".html")
-# What was typed is not there or does not fit: exit code 2. Typer does not say its name in public.
-UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     help="Every attention mechanism and model since 2014: train, evaluate, predict, look.",
@@ -38,6 +33,8 @@ Settings = Annotated[list[str] | None, typer.Argument(metavar="FIELD=VALUE", hel
 Folder = Annotated[Path | None, typer.Option(help="The run's folder; else one in runs/.")]
 Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
 Step = Annotated[int | None, typer.Option(min=0, help="Resume from this checkpoint.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="A grid: so many runs side by side.")]
+Only = Annotated[str | None, typer.Option(help="A grid: this row alone.")]
 Picture = Annotated[Path | None, typer.Option("--out", "-o", help=f"A file {' '.join(PICTURES)}")]
 Kind = Annotated[
     Literal["matrix", "ribbons", "wall"], typer.Option(help="The wall shows all heads.")
@@ -60,9 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
         with suppress(typer.Exit), command.make_context("regard", words or ["--help"]) as context:
             command.invoke(context)
         if words[:1] == ["train"] and "--help" in words:
-            _show_fields([word for word in words if word in RECIPES])
+            _show_fields(words)
     except BaseException as error:
-        code, line = _judged(error)
+        code, line = asking.judged(error)
         if line and "--debug" in given:
             traceback.print_exc()
         if line:
@@ -72,22 +69,6 @@ def main(arguments: list[str] | None = None) -> int:
             with suppress(io.UnsupportedOperation):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
-
-
-def _judged(error: BaseException) -> tuple[int, str]:
-    """The exit code and the one line that an error deserves."""
-    line = str(error).removeprefix("load: ")
-    if isinstance(error, BrokenPipeError):
-        return 0, ""  # who read this has seen enough
-    if isinstance(error, KeyboardInterrupt):
-        return 1, "interrupted"
-    if isinstance(error, UsageError):
-        return 2, error.format_message().removeprefix("load: ")
-    if isinstance(error, OSError) and error.strerror:
-        return 1, f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
-    if isinstance(error, ValueError | ModuleNotFoundError | OSError) and line:
-        return 1, line
-    return 1, f"{type(error).__name__}: {line}; run again with --debug to see where"
 
 
 @app.callback(invoke_without_command=True)
@@ -119,27 +100,38 @@ def train(
     out: Folder = None,
     resume: Resume = None,
     step: Step = None,
+    jobs: Jobs = None,
+    only: Only = None,
     as_json: Json = False,
 ) -> None:
-    """Train a recipe; Ctrl-C saves, --resume goes on.
+    """Train a recipe, or with grid=NAME a whole table; Ctrl-C saves, --resume goes on.
 
     \b
     regard train translate
     regard train translate --help     shows every field that can be set
     regard train translate model.width=256 training.steps=4000 --out runs/wide
     regard train --resume runs/wide
+    regard train translate grid=rnn --jobs 2     the same command goes on with a grid
     """
     settings = settings or []
     if resume and recipe and "=" in recipe:
         settings, recipe = [recipe, *settings], None
     if (resume and out) or (step is not None and not resume):
         raise UsageError("expected --out or --resume, and --step only beside --resume")
-    name, config = _settled(recipe, resume, settings)
+    grid, settings = asking.apart("grid", settings)
+    if grid is None and (jobs or only):
+        raise UsageError("expected --jobs and --only beside grid=NAME")
+    if grid is not None and resume:
+        raise UsageError("expected grid=NAME without --resume: the same command goes on")
+    if grid is not None:
+        plan = asking.planned(recipe or "", grid, settings, out, only)
+        return _tabled(plan, jobs=jobs, whole=only is None, as_json=as_json)
+    name, config = asking.settled(recipe, resume, settings)
     from rich.console import Console
 
     from regard.train.progress import drawn_on
 
-    module, report = _recipe(name), drawn_on(Console(stderr=True))
+    module, report = asking.recipe(name), drawn_on(Console(stderr=True))
     with redirect_stdout(sys.stderr):
         result = module.run(config, out=out, report=report, resume=resume, step=step)
     if as_json:
@@ -163,8 +155,8 @@ def evaluate(model: Model, settings: Settings = None, as_json: Json = False) -> 
     from regard.config import override
 
     with patience("evaluating"):
-        loaded, module = _loaded(model)
-        with _typed():
+        loaded, module = asking.loaded(model)
+        with asking.typed():
             evaluation = override(module.Evaluation(), settings or [])
         measured = module.evaluate(loaded, evaluation)
     if not as_json:
@@ -187,9 +179,9 @@ def predict(
     regard predict translate-en-fr-small --beam 1 --json < sentences.txt
     """
     with patience("loading"):
-        loaded, module = _loaded(model)
+        loaded, module = asking.loaded(model)
     told: list[dict[str, Any]] = []
-    for sentence in _lines() if text == "-" else [text]:
+    for sentence in lines() if text == "-" else [text]:
         told.append({"input": sentence, "text": "", "candidates": []})
         if sentence.strip() or text != "-":  # an empty line among others stays one
             with patience("predicting"):
@@ -227,7 +219,7 @@ def look(
     with patience("looking"):
         from regard import view
 
-        loaded, module = _loaded(model)
+        loaded, module = asking.loaded(model)
         trace = module.trace(loaded, text, beam=beam)
         trace = view.by_words(trace) if words else trace
         if out is not None and kind == "matrix":
@@ -264,41 +256,40 @@ def why(
         say("\n".join(f"{visible(name)}: {w}" for name, w in found.items()) or "none was seen")
 
 
-def _recipe(name: str) -> ModuleType:
-    if name not in RECIPES:
-        near = meant(name, RECIPES)
-        raise UsageError(f"expected a recipe ({', '.join(RECIPES)}), got {name or 'none'}{near}")
-    return import_module(RECIPES[name][0])
+def _tabled(plan: Any, *, jobs: int | None, whole: bool, as_json: bool) -> None:
+    """Train a whole table, write it into its folder and show it."""
+    from rich.console import Console
 
+    from regard.train import grids, progress, results
 
-def _loaded(name: str) -> tuple[Any, ModuleType]:
-    """A trained model, and its recipe."""
-    from regard import zoo
+    module, console = asking.recipe(plan.recipe), Console(stderr=True)
+    live = progress.drawn_on(console)
 
-    with _typed():
-        folder = zoo.found(name)
-    loaded = zoo.load(folder)
-    return loaded, _recipe(loaded.card["recipe"])
+    def report(cell: Any) -> Any:
+        # several side by side share one standard error, where two bars would draw over each other
+        named = grids.Named(console.file, cell.name)
+        return live if whole and isinstance(live, progress.Live) else progress.Lines(named)
 
-
-def _settled(recipe: str | None, resume: Path | None, settings: list[str]) -> tuple[str, Any]:
-    """A recipe's name and its config: new or as in the run that goes on, with these settings."""
-    from regard import config, zoo
-
-    with _typed():
-        name, told = zoo.begun(resume) if resume else (str(recipe or ""), {})
-        if recipe not in (None, name):
-            raise UsageError(f"{resume} is a run of {name}, got {recipe}")
-        return name, config.override(config.restored(_recipe(name).Config, told), settings)
-
-
-@contextmanager
-def _typed() -> Iterator[None]:
-    """Inside, whatever does not fit is what was typed."""
-    try:
-        yield
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    with redirect_stdout(sys.stderr):
+        if jobs is None:
+            grids.one_by_one(plan, module.run, report=report, tell=note)
+        else:
+            grids.side_by_side(plan, jobs, note)
+    failed = [cell.name for cell in plan.cells if cell.failed is not None and not cell.finished]
+    left = [cell for cell in plan.cells if cell.failed is None and not cell.finished]
+    if left:
+        note(f"{len(left)} of {len(plan.cells)} not finished; the same command goes on")
+    elif whole:
+        with patience("gathering"):
+            found = results.gathered(plan, module)
+            results.written(plan.folder, found)
+        if as_json:
+            answer(folder=plan.folder, **found)
+        else:
+            table(results.lines(found))
+        note(f"wrote {plan.folder / 'table.json'} and table.md")
+    if failed:
+        raise ValueError(f"{len(failed)} of {len(plan.cells)} failed: {', '.join(failed)}")
 
 
 def _finished(module: ModuleType, result: Any) -> None:
@@ -346,30 +337,32 @@ def _backends() -> dict[str, Any]:
 def _backends_of(model: str, text: str) -> dict[str, Any]:
     from regard import looking
 
-    loaded, module = _loaded(model)
+    loaded, module = asking.loaded(model)
     with looking.look(loaded.model) as seen:
         module.predict(loaded, text)
         return {name: seen[name].why for name in seen.names()}
 
 
-def _show_fields(recipes: list[str]) -> None:
+def _show_fields(words: list[str]) -> None:
+    """Every field that can be set, with the values that `words` give it already."""
     from regard.config import fields
 
-    for module in map(_recipe, recipes):
-        for command, config in (("train", module.Config), ("evaluate", module.Evaluation)):
+    for name in (word for word in words if word in RECIPES):
+        module = asking.recipe(name)
+        config: Any = module.Config
+        with suppress(UsageError):  # who asks for help may have typed what is not there
+            settings = asking.apart("grid", [word for word in words[1:] if "=" in word])[1]
+            config = asking.settled(name, None, settings)[1]
+        for command, shown in (("train", config), ("evaluate", module.Evaluation)):
             say(f"\nFields for `regard {command}`, and their defaults:")
             typed = {"None": "none", "True": "true", "False": "false"}
             rows = (
                 (f.name, str(f.default), "; ".join(filter(None, (f.words, f.about))))
-                for f in fields(config)
+                for f in fields(shown)
             )
             table((name, typed.get(default, default), words) for name, default, words in rows)
-
-
-def _lines() -> Iterator[str]:
-    if sys.stdin.isatty():
-        note("type a sentence and Enter; Ctrl-D ends")
-    try:
-        yield from (line.rstrip("\r\n") for line in sys.stdin)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"expected UTF-8 on standard input: {error}") from None
+        if likes := asking.offers(module, "like"):
+            say(f"\nWhole configs for `regard train {name} like=NAME`:\n  {', '.join(likes)}")
+        if grids := asking.offers(module, "grid"):
+            say(f"\nWhole tables for `regard train {name} grid=NAME`:")
+            table((grid, held.about) for grid, held in grids.items())

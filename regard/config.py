@@ -1,7 +1,8 @@
 """Frozen dataclasses as settings: overridden by words, listed for help, written as plain JSON.
 
 What a field may hold is read from its annotation: int, float, bool, str, Path, a Literal, a tuple
-of these, another dataclass, or one of these or None.
+of these, another dataclass, or one of these or None. A field may also hold one of several
+dataclasses that the words of their first field tell apart, such as `kind: Literal["rnn"] = "rnn"`.
 """
 
 import contextlib
@@ -11,21 +12,13 @@ import math
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import NoneType, UnionType
+from types import NoneType
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from regard import annotations
 from regard.meant import meant
 
 C = TypeVar("C")
-
-_WORDS = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    Path: "a path",
-    NoneType: "none",
-}
 
 
 class Field(NamedTuple):
@@ -45,7 +38,9 @@ class Field(NamedTuple):
 def override(config: C, settings: Iterable[str]) -> C:
     """The config with some fields set anew, as in `["model.layers=4", "rate=3e-4"]`.
 
-    All are set at once, so that the checks of a `__post_init__` see the whole.
+    All are set at once, so that the checks of a `__post_init__` see the whole. Where a field holds
+    a config that begins with a Literal, a word for the whole is the value of that one, whichever
+    of several configs knows it: `optimizer=sgd` is `optimizer.kind=sgd`.
 
     Raises:
         ValueError: no such field, a value that does not fit it, or a field given twice.
@@ -75,32 +70,60 @@ def restored(cls: type[C], plain: Any) -> C:
     return _restored(cls, plain, cls.__name__, "")
 
 
-def fields(cls: type) -> list[Field]:
-    """All fields of a config, those of the configs inside it under dotted names."""
-    return list(_listed(cls, None, ""))
+def fields(config: Any) -> list[Field]:
+    """All fields of a config or of a class of them, dotted names for those of configs inside.
+
+    What is chosen by a word comes first, with all the words; then the fields of the chosen one.
+    """
+    cls, held = (config, None) if isinstance(config, type) else (type(config), config)
+    return list(_listed(cls, held, "", None))
 
 
 def _changed(config: Any, given: dict[str, str], root: str, at: str) -> Any:
     """`config`, found under the name `at` in the root, with the fields of `given`."""
-    hints = _hints(type(config))
-    changes: dict[str, Any] = {}
-    deeper: dict[str, dict[str, str]] = {}
+    hints = annotations.hints(type(config))
+    whole, inside = dict[str, str](), dict[str, dict[str, str]]()
     for name, text in given.items():
         head, _, rest = name.partition(".")
         _refuse_unknown(type(config), head, at)
         if rest:
-            deeper.setdefault(head, {})[rest] = text
+            inside.setdefault(head, {})[rest] = text
         else:
-            changes[head] = _parsed(text, hints[head], root, at + head)
-    for head, inside in deeper.items():
-        name, value = at + head, getattr(config, head)
-        if head in changes:
-            raise ValueError(f"{root}: expected {name} or fields of it, got both")
-        if not dataclasses.is_dataclass(value):
-            got = f"got {name}.{next(iter(inside))}, but {value!r} has no fields"
-            raise ValueError(f"{root}: expected {name} as {_words(hints[head])}, {got}")
-        changes[head] = _changed(value, inside, root, f"{name}.")
+            whole[head] = text
+    changes = dict[str, Any]()
+    for head in whole | inside:
+        said, fields, held = whole.get(head), inside.get(head, {}), getattr(config, head)
+        changes[head] = _set(held, hints[head], said, fields, root, at + head)
     return dataclasses.replace(config, **changes)
+
+
+def _set(
+    held: Any, hint: Any, text: str | None, inside: dict[str, str], root: str, name: str
+) -> Any:
+    """What the field `name` holds after a text for the whole of it, or fields inside it, or both.
+
+    Args:
+        held: what it held before.
+    """
+    first, kinds = annotations.choosing(hint)
+    word = inside.get(first) if text is None else text
+    if word in kinds:
+        if text is not None and first in inside:
+            raise ValueError(f"{root}: expected {name} or {name}.{first}, got both")
+        if not isinstance(held, kinds[word]):
+            held = _restored(kinds[word], {}, root, f"{name}.")
+        # with the other fields, because a config may refuse the word without them
+        return _changed(held, {**inside, first: word}, root, f"{name}.")
+    if text is None and word is not None and len(set(kinds.values())) > 1:
+        raise _misfit(word, hint, root, f"{name}.{first}")
+    if text is not None and inside:
+        raise ValueError(f"{root}: expected {name} or fields of it, got both")
+    if text is not None:
+        return _parsed(text, hint, root, name)
+    if not dataclasses.is_dataclass(held):
+        got = f"got {name}.{next(iter(inside))}, but {held!r} has no fields"
+        raise ValueError(f"{root}: expected {name} as {annotations.words(hint)}, {got}")
+    return _changed(held, inside, root, f"{name}.")
 
 
 def _parsed(text: str, hint: Any, root: str, name: str) -> Any:
@@ -108,24 +131,32 @@ def _parsed(text: str, hint: Any, root: str, name: str) -> Any:
     try:
         return _read(text, hint)
     except ValueError:
-        inner = _config_of(hint)
-        if inner is None:
-            raise ValueError(f"{root}: expected {name} as {_words(hint)}, got {text!r}") from None
-        names = list(_hints(inner))
+        configs = annotations.configs_of(hint)
+        if not configs or annotations.choosing(hint)[1]:
+            raise _misfit(text, hint, root, name) from None
+        names = list(annotations.hints(configs[0]))
         raise ValueError(
             f"{root}: expected a field of {name}, such as {name}.{names[0]}=…, got {name}={text}; "
-            f"{inner.__name__} has {', '.join(names)}"
+            f"{configs[0].__name__} has {', '.join(names)}"
         ) from None
+
+
+def _misfit(given: Any, hint: Any, root: str, name: str) -> ValueError:
+    """The error of a value that its field may not hold; a word may have been meant otherwise."""
+    kinds = typing.get_args(hint) if annotations.is_union(hint) else (hint,)
+    words = [str(c) for k in kinds if typing.get_origin(k) is Literal for c in typing.get_args(k)]
+    near = meant(given, [*words, *annotations.choosing(hint)[1]]) if isinstance(given, str) else ""
+    return ValueError(f"{root}: expected {name} as {annotations.words(hint)}, got {given!r}{near}")
 
 
 def _read(text: str, hint: Any) -> Any:
     """`text` as a value of this annotation; a bare ValueError if it is none."""
-    if _is_union(hint):
-        return _first(_read, text, _members(hint))
+    if annotations.is_union(hint):
+        return _first(_read, text, annotations.members(hint))
     if typing.get_origin(hint) is tuple:
         parts = [part.strip() for part in text.split(",")] if text.strip() else []
         items = parts[:-1] if len(parts) > 1 and not parts[-1] else parts
-        return tuple(map(_read, items, _items(hint, len(items))))
+        return tuple(map(_read, items, annotations.items(hint, len(items))))
     if typing.get_origin(hint) is Literal:
         return _picked(text, {str(choice): choice for choice in typing.get_args(hint)})
     if hint is NoneType:
@@ -144,7 +175,7 @@ def _read(text: str, hint: Any) -> Any:
 def _plain(value: Any, root: str, name: str) -> Any:
     """`value` as JSON has it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        inside = {each: getattr(value, each) for each in _hints(type(value))}
+        inside = {each: getattr(value, each) for each in annotations.hints(type(value))}
         at = f"{name}." if name else ""
         return {each: _plain(held, root, at + each) for each, held in inside.items()}
     if isinstance(value, tuple):
@@ -163,7 +194,7 @@ def _restored(cls: type, given: Any, root: str, at: str) -> Any:
     if not isinstance(given, dict):
         here = f"{at[:-1]} as " if at else ""
         raise ValueError(f"{root}: expected {here}the fields of {cls.__name__}, got {given!r}")
-    hints = _hints(cls)
+    hints = annotations.hints(cls)
     for name in given:
         _refuse_unknown(cls, name, at)
     for field in dataclasses.fields(cls):
@@ -175,21 +206,27 @@ def _restored(cls: type, given: Any, root: str, at: str) -> Any:
 
 def _taken(value: Any, hint: Any, root: str, name: str) -> Any:
     """The value that `value`, as JSON has it, stands for in the field `name`."""
-    inner = _config_of(hint)
-    if inner is not None and not (value is None and _is_union(hint)):
-        return _restored(inner, value, root, f"{name}.")
+    configs = annotations.configs_of(hint)
+    if configs and (isinstance(value, dict) or not annotations.is_union(hint)):
+        first, kinds = annotations.choosing(hint)
+        chosen = configs[0]
+        if len(configs) > 1 and first in value:
+            if str(value[first]) not in kinds:
+                raise _misfit(value[first], hint, root, f"{name}.{first}")
+            chosen = kinds[str(value[first])]
+        return _restored(chosen, value, root, f"{name}.")
     try:
         return _fitted(value, hint)
     except (ValueError, OverflowError):
-        raise ValueError(f"{root}: expected {name} as {_words(hint)}, got {value!r}") from None
+        raise _misfit(value, hint, root, name) from None
 
 
 def _fitted(value: Any, hint: Any) -> Any:
     """`value`, as JSON has it, for this annotation; a bare ValueError if it does not fit."""
-    if _is_union(hint):
-        return _first(_fitted, value, _members(hint))
+    if annotations.is_union(hint):
+        return _first(_fitted, value, annotations.members(hint))
     if typing.get_origin(hint) is tuple and isinstance(value, list):
-        return tuple(map(_fitted, value, _items(hint, len(value))))
+        return tuple(map(_fitted, value, annotations.items(hint, len(value))))
     if typing.get_origin(hint) is Literal:
         # 1 == True, yet neither is written for the other.
         if (type(value), value) in [(type(choice), choice) for choice in typing.get_args(hint)]:
@@ -203,20 +240,39 @@ def _fitted(value: Any, hint: Any) -> Any:
     raise ValueError
 
 
-def _listed(cls: type, config: Any, at: str) -> Iterator[Field]:
-    """The fields of `cls`, with their values in `config` as defaults where there is one."""
-    hints, comments = _hints(cls), _comments(cls)
-    for field in dataclasses.fields(cls):
-        if not field.init:
-            continue
+def _listed(cls: type, config: Any, at: str, choice: Field | None) -> Iterator[Field]:
+    """The fields of `cls`, with their values in `config` as defaults where there is one.
+
+    Args:
+        choice: stands in the place of the first field, where a word chooses this config.
+    """
+    hints, comments = annotations.hints(cls), _comments(cls)
+    there = [field for field in dataclasses.fields(cls) if field.init]
+    if choice is not None:
+        yield choice
+    for field in there[choice is not None :]:
         value = _default(field) if config is None else getattr(config, field.name)
-        inner = _config_of(hints[field.name])
-        if inner is None or value is None:
-            about = comments.get(field.name, "")
-            yield Field(at + field.name, _words(hints[field.name]), value, about)
-        else:
-            held = None if value is dataclasses.MISSING else value
-            yield from _listed(inner, held, f"{at}{field.name}.")
+        name, hint = at + field.name, hints[field.name]
+        configs, about = annotations.configs_of(hint), comments.get(field.name, "")
+        if not configs or not (value is dataclasses.MISSING or dataclasses.is_dataclass(value)):
+            yield Field(name, annotations.words(hint), value, about)
+            continue
+        held = None if value is dataclasses.MISSING else value
+        kind = configs[0] if held is None else type(held)
+        yield from _listed(kind, held, f"{name}.", _choice(name, hint, held, about))
+
+
+def _choice(name: str, hint: Any, held: Any, about: str) -> Field | None:
+    """The line of a config that a word chooses, which says what the other configs have."""
+    first, kinds = annotations.choosing(hint)
+    if not kinds:
+        return None
+    default = dataclasses.MISSING if held is None else getattr(held, first)
+    listed = next(iter(kinds.values())) if held is None else type(held)
+    told = [about, _comments(listed).get(first, "")]
+    for kind, word in {kind: word for word, kind in kinds.items() if kind is not listed}.items():
+        told.append(f"{name}={word} has {', '.join(list(annotations.hints(kind))[1:])}")
+    return Field(name, annotations.words(hint), default, "; ".join(filter(None, told)))
 
 
 def _comments(cls: type) -> dict[str, str]:
@@ -240,48 +296,12 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
     return field.default
 
 
-def _hints(cls: type) -> dict[str, Any]:
-    """The fields that can be given, with their annotations."""
-    hints = typing.get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
-
-
-def _is_union(hint: Any) -> bool:
-    return typing.get_origin(hint) in (typing.Union, UnionType)
-
-
-def _members(hint: Any) -> list[Any]:
-    """The members of a union; None is tried first, and text last, since anything is text."""
-    return sorted(
-        typing.get_args(hint), key=lambda kind: (kind in (Path, str), kind is not NoneType)
-    )
-
-
 def _first(reading: Callable[[Any, Any], Any], value: Any, hints: list[Any]) -> Any:
     """What the first of `hints` that fits makes of `value`."""
     for hint in hints:
         with contextlib.suppress(ValueError):
             return reading(value, hint)
     raise ValueError
-
-
-def _config_of(hint: Any) -> type | None:
-    """The dataclass that a field of this annotation holds, if it holds one."""
-    kinds = typing.get_args(hint) if _is_union(hint) else (hint,)
-    found = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
-    if len(found) > 1:
-        raise ValueError(f"config: expected one kind of config for a field, got {_words(hint)}")
-    return found[0] if found else None  # type: ignore[return-value]
-
-
-def _items(hint: Any, count: int) -> tuple[Any, ...]:
-    """The annotations of the `count` items of a tuple."""
-    kinds = typing.get_args(hint)
-    if kinds[-1:] == (...,):
-        return kinds[:1] * count
-    if len(kinds) != count:
-        raise ValueError
-    return kinds
 
 
 def _picked(text: str, words: dict[str, Any]) -> Any:
@@ -297,26 +317,8 @@ def _finite(number: float) -> float:
     return number
 
 
-def _words(hint: Any) -> str:
-    """What an annotation lets in, in the words of an error or of a help text."""
-    if _is_union(hint):
-        members = [kind for kind in typing.get_args(hint) if kind is not NoneType]
-        # Every whole number is a number.
-        members = [kind for kind in members if not (kind is int and float in members)]
-        optional = [NoneType] if NoneType in typing.get_args(hint) else []
-        return " or ".join(map(_words, members + optional))
-    if typing.get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(str, typing.get_args(hint)))
-    if typing.get_origin(hint) is tuple:
-        kinds = typing.get_args(hint)
-        if kinds[-1:] == (...,):
-            return f"{_words(kinds[0])}, or several with commas between"
-        return f"{len(kinds)} values with commas between ({', '.join(map(_words, kinds))})"
-    return _WORDS[hint] if hint in _WORDS else str(getattr(hint, "__name__", hint))
-
-
 def _refuse_unknown(cls: type, name: str, at: str) -> None:
-    there = list(_hints(cls))
+    there = list(annotations.hints(cls))
     if name in there:
         return
     where = f" ({at}{name})" if at else ""

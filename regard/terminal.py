@@ -57,3 +57,13 @@ def say(text: str) -> None:
 def note(text: str) -> None:
     """One line on standard error, whatever the text."""
     print(visible(" ".join(text.split())), file=sys.stderr, flush=True)
+
+
+def lines() -> Iterator[str]:
+    """The lines of standard input, one by one as they come."""
+    if sys.stdin.isatty():
+        note("type a sentence and Enter; Ctrl-D ends")
+    try:
+        yield from (line.rstrip("\r\n") for line in sys.stdin)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"expected UTF-8 on standard input: {error}") from None

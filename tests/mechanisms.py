@@ -75,12 +75,16 @@ SCORES = {
     "additive": lambda s: scores.Additive(torch.randn(s.H, s.D)),
     "relative": lambda s: scores.Relative(torch.randn(s.H, 5, s.D)),
     "relative shared": lambda s: scores.Relative(torch.randn(1, 3, s.D)),
+    "factors": lambda s: scores.Factors(
+        True, torch.randn(s.H, 5, s.D), torch.randn(s.H, s.D), torch.randn(s.H, 5)
+    ),
+    "factors of keys alone": lambda s: scores.Factors(False, key=torch.randn(s.H, s.D)),
     "one's own": lambda s: closeness,
 }
 # Scores that are a dot product once q and k are projected, so that fused kernels take them.
 FUSED = [name for name, made in SCORES.items() if isinstance(made(Sizes()), scores.folds)]
 # Scores that depend on the content of q and k alone, not on where they stand.
-PLACELESS = [n for n in SCORES if not n.startswith(("location", "relative"))]
+PLACELESS = [n for n in SCORES if not n.startswith(("location", "relative", "factors"))]
 
 SELECTS = {
     "softmax": lambda s: selects.softmax,

@@ -277,16 +277,6 @@ def test_what_a_config_works_out_for_itself_is_not_set():
     assert "total" not in plain(DEFAULT)
 
 
-def test_two_kinds_of_config_in_one_field_are_refused():
-    @dataclass(frozen=True)
-    class Either:
-        part: Model | Training = Model()
-
-    words = "config: expected one kind of config for a field, got Model or Training"
-    with pytest.raises(ValueError, match=words):
-        restored(Either, {"part": {}})
-
-
 def test_settings_need_no_torch():
     code = "import sys, regard.config; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -296,3 +286,168 @@ def test_settings_need_no_torch():
 def test_a_comment_above_a_field_is_its_help():
     about = {field.name: field.about for field in fields(Commented)}
     assert about == {"steps": "how long it takes, all told", "rate": "", "inner.width": "of it"}
+
+
+@dataclass(frozen=True)
+class Recurrent:
+    # how it remembers
+    kind: Literal["gru", "lstm"] = "gru"
+    width: int = 8
+    gates: int = 3
+
+
+@dataclass(frozen=True)
+class Transformer:
+    kind: Literal["transformer"] = "transformer"
+    layers: int = 6
+    width: int = 16
+
+
+@dataclass(frozen=True)
+class Corpus:
+    name: Literal["sample", "multi30k-en-de", "file"] = "sample"
+    pairs: Path | None = None
+
+    def __post_init__(self):
+        if (self.name == "file") != (self.pairs is not None):
+            raise ValueError("Corpus: expected pairs for file, and for nothing else")
+
+
+@dataclass(frozen=True)
+class Learned:
+    # what learns
+    model: Recurrent | Transformer = Recurrent(width=24)
+    data: Corpus = Corpus()
+    second: Corpus | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    learned: Learned = Learned()
+
+
+BEGUN = Learned()
+
+
+def test_a_word_sets_the_first_field_of_a_config_and_keeps_the_others():
+    assert override(BEGUN, ["model=lstm"]).model == Recurrent("lstm", 24)
+    assert override(BEGUN, ["data=multi30k-en-de"]).data == Corpus("multi30k-en-de")
+    assert override(BEGUN, ["data.name=multi30k-en-de"]).data == Corpus("multi30k-en-de")
+
+
+@pytest.mark.parametrize("word", ["model=transformer", "model.kind=transformer"])
+def test_a_word_of_another_config_makes_that_one_and_keeps_one_that_is_there(word):
+    chosen = override(BEGUN, [word])
+    assert chosen.model == Transformer()
+    assert override(chosen, ["model.layers=2"]).model == Transformer(layers=2)
+    assert override(override(chosen, ["model.layers=2"]), [word]).model == Transformer(layers=2)
+    assert override(chosen, ["model=gru"]).model == Recurrent()
+
+
+def test_the_word_comes_first_whatever_is_said_first():
+    said = ["model.layers=2", "model=transformer", "model.width=4"]
+    assert override(BEGUN, said).model == Transformer(layers=2, width=4)
+
+
+def test_a_config_that_needs_a_word_and_a_field_gets_both_at_once():
+    assert override(BEGUN, ["data=file", "data.pairs=a"]).data == Corpus("file", Path("a"))
+    assert override(BEGUN, ["second=file", "second.pairs=a"]).second == Corpus("file", Path("a"))
+    with pytest.raises(ValueError, match="Corpus: expected pairs for file, and for nothing else"):
+        override(BEGUN, ["data=file"])
+
+
+def test_a_word_makes_the_config_that_was_none_and_none_takes_it_away():
+    chosen = override(BEGUN, ["second=multi30k-en-de"])
+    assert chosen.second == Corpus("multi30k-en-de")
+    assert override(chosen, ["second=none"]).second is None
+
+
+def test_words_choose_deeper_down_too():
+    found = override(Study(), ["learned.model=transformer", "learned.model.layers=3"])
+    assert found == Study(Learned(Transformer(layers=3)))
+    assert restored(Study, plain(found)) == found
+
+
+WORDS_REFUSED = {
+    "model=transfromer": (
+        "Learned: expected model as one of gru, lstm, transformer, got 'transfromer'; "
+        "did you mean transformer?"
+    ),
+    "model.kind=rnn": ("Learned: expected model.kind as one of gru, lstm, transformer, got 'rnn'"),
+    "data=multi30k": (
+        "Learned: expected data as one of sample, multi30k-en-de, file, got 'multi30k'; "
+        "did you mean multi30k-en-de?"
+    ),
+    "data.name=simple": (
+        "Learned: expected data.name as one of sample, multi30k-en-de, file, got 'simple'; "
+        "did you mean sample?"
+    ),
+    "second=x": (
+        "Learned: expected second as one of sample, multi30k-en-de, file or none, got 'x'"
+    ),
+    "second.pairs=x": (
+        "Learned: expected second as one of sample, multi30k-en-de, file or none, "
+        "got second.pairs, but None has no fields"
+    ),
+    "model.bias=2": "Recurrent has no field 'bias' (model.bias); it has kind, width, gates",
+    "model=gru model.kind=lstm": "Learned: expected model or model.kind, got both",
+    "second=none second.pairs=x": "Learned: expected second or fields of it, got both",
+}
+
+
+@pytest.mark.parametrize("settings", WORDS_REFUSED)
+def test_a_word_that_chooses_nothing_is_refused_with_those_that_do(settings):
+    with pytest.raises(ValueError) as refused:
+        override(BEGUN, settings.split())
+    assert str(refused.value) == WORDS_REFUSED[settings]
+
+
+def test_json_names_the_config_and_the_first_one_needs_no_name():
+    assert restored(Learned, {"model": {"kind": "transformer", "layers": 2}}).model == Transformer(
+        layers=2
+    )
+    assert restored(Learned, {"model": {"gates": 4}}).model == Recurrent(gates=4)
+    assert restored(Learned, {"model": {"kind": "lstm"}}).model == Recurrent("lstm")
+
+
+@pytest.mark.parametrize(
+    "model, words",
+    [
+        ({"kind": "rnn"}, "Learned: expected model.kind as one of gru, lstm, transformer, got 'r"),
+        ({"kind": [1]}, "Learned: expected model.kind as one of gru, lstm, transformer, got [1]"),
+        ({"layers": 2}, "Recurrent has no field 'layers' (model.layers); it has kind, width, ga"),
+        (3, "Learned: expected model as one of gru, lstm, transformer, got 3"),
+        (None, "Learned: expected model as one of gru, lstm, transformer, got None"),
+    ],
+)
+def test_json_that_names_no_config_is_refused_in_words(model, words):
+    with pytest.raises(ValueError) as refused:
+        restored(Learned, {"model": model})
+    assert str(refused.value).startswith(words)
+
+
+def test_help_lists_the_words_first_then_the_fields_of_what_is_chosen():
+    found = {field.name: field for field in fields(Learned)}
+    assert list(found) == ["model", "model.width", "model.gates", "data", "data.pairs", "second"]
+    assert found["model"].words == "one of gru, lstm, transformer"
+    assert found["model"].default == "gru"
+    assert found["model.width"].default == 24
+    told = "what learns; how it remembers; model=transformer has layers, width"
+    assert found["model"].about == told
+    assert found["second"].words == "one of sample, multi30k-en-de, file or none"
+
+
+def test_help_lists_the_fields_of_a_config_as_it_is():
+    found = {f.name: f.default for f in fields(override(BEGUN, ["model=transformer"]))}
+    assert list(found)[:3] == ["model", "model.layers", "model.width"]
+    assert (found["model"], found["model.layers"]) == ("transformer", 6)
+    said = [f"{name}={default}" for name, default in found.items()]
+    assert override(BEGUN, said).model == Transformer()
+
+
+def test_a_choice_that_has_no_default_is_listed_without_one():
+    @dataclass(frozen=True)
+    class Needed:
+        data: Corpus
+
+    assert fields(Needed)[0].default is MISSING

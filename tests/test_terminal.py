@@ -1,7 +1,11 @@
 """What is said: columns in line, one line a note, JSON that any parser takes."""
 
+import io
 import json
 import math
+import sys
+
+import pytest
 
 from regard import terminal
 
@@ -31,3 +35,22 @@ def test_what_others_print_meanwhile_goes_to_standard_error(capsys):
     with terminal.patience("working"):
         print("chatter")  # noqa: T201
     assert capsys.readouterr() == ("", "chatter\n")
+
+
+def test_lines_come_without_their_ends(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one\r\n\ntwo"))
+    assert list(terminal.lines()) == ["one", "", "two"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_person_is_told_how_to_end(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one\n"))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert list(terminal.lines()) == ["one"]
+    assert capsys.readouterr().err == "type a sentence and Enter; Ctrl-D ends\n"
+
+
+def test_bytes_that_are_no_text_are_refused(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
+    with pytest.raises(ValueError, match="expected UTF-8 on standard input: 'utf-8' codec"):
+        list(terminal.lines())

@@ -18,7 +18,8 @@ FOLDERS = ("regard", "tests", "examples", "benchmarks")
 MAY_IMPORT = {
     "check": set(),
     "meant": set(),
-    "config": {"meant"},
+    "annotations": set(),
+    "config": {"meant", "annotations"},
     "files": set(),
     "mkl": set(),
     "functional": {"check", "functional"},
@@ -35,10 +36,11 @@ MAY_IMPORT = {
     # Trace and plots know no model; the server is handed the recipes.
     "view": {"check", "files", "functional", "door", "looking", "view"},
     "recipes": {"check", "config", "functional", "door", "looking", "layers", "models", "decode"}
-    | {"weights", "data", "train", "zoo", "view"},
+    | {"weights", "data", "files", "train", "zoo", "view", "recipes"},
     "terminal": set(),
+    "asking": {"meant", "config", "train", "zoo"},
     "cli": {
-        "meant",
+        "asking",
         "terminal",
         "config",
         "functional",

@@ -14,6 +14,8 @@ from torch import Tensor
 PAD, BEGIN, END = 0, 1, 2
 
 Example = tuple[Sequence[int], Sequence[int]]
+# Rows of a batch, and places of its sources and targets.
+Form = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +51,26 @@ class TokenBatches:
         examples: pairs of source and target ids, without BEGIN and END.
         tokens: the most places of source or target in a batch.
         shuffle: False keeps one order, from short to long, as evaluation wants it.
+        grain: makes batches of few forms, for a training that is captured: sources and targets are
+            as long as the next multiple of it, and each such length has one number of rows. Rows
+            that no example fills have a source of PAD alone, no target, and the index −1.
     """
 
     def __init__(
-        self, examples: Sequence[Example], *, tokens: int, seed: int, shuffle: bool = True
+        self,
+        examples: Sequence[Example],
+        *,
+        tokens: int,
+        seed: int,
+        shuffle: bool = True,
+        grain: int | None = None,
     ):
         if tokens < 1:
             raise ValueError(f"TokenBatches: expected tokens of at least 1, got {tokens}")
         if seed < 0:
             raise ValueError(f"TokenBatches: expected a seed of at least 0, got {seed}")
+        if grain is not None and grain < 1:
+            raise ValueError(f"TokenBatches: expected a grain of at least 1, got {grain}")
         if not len(examples):
             raise ValueError("TokenBatches: expected examples, got none")
         self.seed = seed
@@ -70,8 +83,12 @@ class TokenBatches:
         # By the longer side, then by the source. Each epoch has this order but for ties, and an
         # example's share of a batch is the same among ties: so the cuts are the same too.
         longer = np.maximum(self._sources.lengths, self._targets.lengths)
-        self._rank = longer * (1 + self._sources.lengths.max()) + self._sources.lengths
-        self._cuts = _cuts(np.sort(longer), tokens)
+        if grain is None:
+            self._rank = longer * (1 + self._sources.lengths.max()) + self._sources.lengths
+            self._cuts, self._forms = _cuts(np.sort(longer), tokens), None
+        else:
+            self._rank = _lengthened(longer, tokens, grain)
+            self._cuts, self._forms = _formed(self._rank, tokens)
 
     def __len__(self) -> int:
         """Batches an epoch, the same in each."""
@@ -85,28 +102,32 @@ class TokenBatches:
             raise ValueError(f"epoch: expected start from 0 to {len(self)}, got {start}")
         return self._built(self._order(number)[start:])
 
-    def _order(self, number: int) -> list[np.ndarray]:
-        """The examples of each batch."""
+    def _order(self, number: int) -> list[tuple[np.ndarray, Form | None]]:
+        """The examples of each batch, and its form where that is fixed."""
         order = np.arange(len(self._rank))
         random = np.random.default_rng([self.seed, number])
         if self.shuffle:
             random.shuffle(order)
         order = order[np.argsort(self._rank[order], kind="stable")]
-        batches = [order[a:b] for a, b in pairwise(self._cuts)]
+        forms = self._forms or [None] * len(self)
+        parts = [order[a:b] for a, b in pairwise(self._cuts)]
+        batches = list(zip(parts, forms, strict=True))
         if self.shuffle:
             batches = [batches[i] for i in random.permutation(len(batches))]
         return batches
 
-    def _built(self, order: list[np.ndarray]) -> Iterator[Batch]:
-        for indices in order:
-            source, source_lengths = self._sources.padded(indices)
-            target, target_lengths = self._targets.padded(indices)
+    def _built(self, order: list[tuple[np.ndarray, Form | None]]) -> Iterator[Batch]:
+        for indices, form in order:
+            source, source_lengths = self._sources.padded(indices, form)
+            target, target_lengths = self._targets.padded(indices, form)
+            empty = len(source) - len(indices)
             yield Batch(
                 source,
-                source_lengths,
+                # what reads a source reads something
+                source_lengths.clamp_min(1),
                 target,
                 target_lengths,
-                torch.from_numpy(indices),
+                torch.from_numpy(np.pad(indices, (0, empty), constant_values=-1)),
                 tokens=int(target_lengths.sum()) - len(indices),
             )
 
@@ -125,12 +146,15 @@ class _Rows:
             )
         self._ids = ids.astype(np.int32)  # half the memory
 
-    def padded(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+    def padded(self, indices: np.ndarray, form: Form | None = None) -> tuple[Tensor, Tensor]:
         """The rows of `indices`, filled up with PAD, and their lengths."""
         lengths = self.lengths[indices]
-        places = np.arange(lengths.max())
-        ids = self._ids.take(self._starts[indices, None] + places, mode="clip").astype(np.int64)
-        ids[places >= lengths[:, None]] = PAD
+        rows, places = form or (len(indices), int(lengths.max()))
+        ids = np.full((rows, places), PAD, dtype=np.int64)
+        inside = np.arange(places) < lengths[:, None]
+        taken = self._starts[indices, None] + np.arange(places)
+        ids[: len(indices)] = np.where(inside, self._ids.take(taken, mode="clip"), PAD)
+        lengths = np.pad(lengths, (0, rows - len(indices)))
         return torch.from_numpy(ids), torch.from_numpy(lengths)
 
 
@@ -143,3 +167,23 @@ def _cuts(sizes: np.ndarray, most: int) -> list[int]:
             cuts.append(place)
             largest = size
     return [*cuts, len(sizes)]
+
+
+def _lengthened(longer: np.ndarray, most: int, grain: int) -> np.ndarray:
+    """The length that each example is filled up to: the next multiple that fills a batch."""
+    lengths = -(-longer // grain) * grain
+    for length, following in pairwise(np.unique(lengths).tolist()):
+        if (lengths == length).sum() < most // length:
+            lengths[lengths == length] = following
+    return lengths
+
+
+def _formed(lengths: np.ndarray, most: int) -> tuple[list[int], list[Form]]:
+    """Where batches begin and end, and their forms, so that equal lengths have equal forms."""
+    cuts, forms = [0], list[Form]()
+    for length, count in zip(*np.unique(lengths, return_counts=True), strict=True):
+        rows = max(1, most // int(length))
+        first = cuts[-1]
+        cuts += [first + min(n + rows, int(count)) for n in range(0, int(count), rows)]
+        forms += [(rows, int(length))] * (-(-int(count) // rows))
+    return cuts, forms

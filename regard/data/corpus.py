@@ -1,34 +1,75 @@
-"""Sentence pairs to learn from, to choose by and to judge by: a file's, or the sample's."""
+"""Sentence pairs to learn from, to choose by and to judge by: by name, or of your own files."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from regard.data import bpe, tatoeba
+from regard.data import bpe, joined, multi30k, newstest, ordered, tatoeba
 from regard.data.batches import Example
 from regard.data.bpe import Vocabulary
+from regard.data.cache import Progress, silent
 from regard.data.pairs import Pair, Read, read
 from regard.data.splits import Split, split
+
+Name = Literal[
+    "sample",
+    "tatoeba-en-fr",
+    "tatoeba-en-de",
+    "multi30k-en-de",
+    "multi30k-en-fr",
+    "multi30k-en-cs",
+    "newstest-en-de",
+    "newstest-en-fr",
+    "ordered",
+]
+Note = Callable[[str], None]
+# Words of a source up to which joined test pairs are put together.
+EDGES = (10, 20, 30, 40, 50, 60, 70)
+
+_CAPTIONS = "captions of Flickr30k by Multi30k, for non-commercial research"
+_ABOUT: dict[Name, str] = {
+    "sample": "10,000 short English-French sentence pairs of tatoeba.org, CC-BY 2.0",
+    "tatoeba-en-fr": "167,130 English-French sentence pairs of tatoeba.org, CC-BY 2.0",
+    "tatoeba-en-de": "169,813 English-German sentence pairs of tatoeba.org, CC-BY 2.0",
+    "multi30k-en-de": f"English-German {_CAPTIONS}",
+    "multi30k-en-fr": f"English-French {_CAPTIONS}",
+    "multi30k-en-cs": f"English-Czech {_CAPTIONS}",
+    "newstest-en-de": "English-German news, the tests of WMT 2008-13 and 2015-18; they are WMT's",
+    "newstest-en-fr": "English-French news, the tests of WMT 2008-13 and 2015; they are WMT's",
+    "ordered": "sentences of made-up words in reversed order",
+}
+
+
+def unsaid(text: str) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Which pairs: those of a file, or the sample that comes with the package."""
+    """Which pairs: those of a name, or of files of your own."""
 
+    # sample comes with the package; the others are looked for in REGARD_DATA, or fetched
+    name: Name = "sample"
     # .tsv or .jsonl, or the source side of two aligned text files
     pairs: Path | None = None
     # the other side, where there are two files
     target: Path | None = None
-    # pairs held out to choose by, and to judge by
+    # pairs held out to choose by, and to judge by, where the data has no such parts of its own
     development: int = 500
     test: int = 1000
     seed: int = 0
     # tokens of a sentence; pairs with a longer one are not learned from
     longest: int = 100
+    # most words of a source made of joined pairs, to learn from and choose by; 0 joins none
+    joined: int = 0
 
     def __post_init__(self) -> None:
+        if self.name != "sample" and self.pairs is not None:
+            raise ValueError(
+                f"Corpus: expected a name or pairs, got both: {self.name} and {self.pairs.name}"
+            )
         if self.target is not None and self.pairs is None:
             raise ValueError("Corpus: expected pairs beside target: the source side of the two")
         if min(self.development, self.test, self.longest) < 1:
@@ -36,9 +77,49 @@ class Corpus:
                 f"Corpus: expected development, test and longest of at least 1, "
                 f"got {self.development}, {self.test} and {self.longest}"
             )
+        if self.joined < 0:
+            raise ValueError(f"Corpus: expected joined of at least 0, got {self.joined}")
 
-    def read(self) -> Read:
-        """The pairs, and what was left out of the file."""
+    def parts(self, note: Note = unsaid, *, progress: Progress = silent) -> Split:
+        """The pairs in three parts: the data's own, or ours where it has none.
+
+        Args:
+            note: is told what the data is, and what was left out of a file.
+            progress: is told how far a file is fetched.
+        """
+        parts = self._own_parts(progress)
+        if parts is None:
+            found = self.read(progress)
+            note(f"{self}: {found}")
+            parts = self.parted(found.pairs)
+        else:
+            note(str(self))
+        if not self.joined:
+            return parts
+        train, development = (
+            joined.joined(side, most=self.joined, seed=self.seed)
+            for side in (parts.train, parts.development)
+        )
+        return Split(train, development, parts.test)
+
+    def tests(self, progress: Progress = silent) -> dict[str, list[Pair]]:
+        """All that the data is judged by, by name: the test part alone, or Multi30k's three.
+
+        Where pairs are joined, the test part, and longer ones joined from it by their length.
+        """
+        test = self.parts(progress=progress).test
+        if self.joined:
+            return {"test": test} | joined.buckets(test, EDGES, seed=self.seed)
+        if self.name.startswith("multi30k"):
+            return multi30k.tests(self._language, progress)
+        return {"test": test}
+
+    def read(self, progress: Progress = silent) -> Read:
+        """The pairs of data without parts of its own, and what was left out of the file."""
+        if self.name.startswith("tatoeba"):
+            return Read(tatoeba.everything(self._language, progress), {})
+        if self.name != "sample":
+            raise ValueError(f"Corpus: expected data to be parted, but {self.name} has its parts")
         return read(tatoeba.SAMPLE if self.pairs is None else self.pairs, self.target)
 
     def parted(self, pairs: Sequence[Pair]) -> Split:
@@ -49,10 +130,25 @@ class Corpus:
             raise ValueError(f"{error}; hold out fewer, by development and test") from None
 
     def __str__(self) -> str:
-        if self.pairs is None:
-            return "10,000 short English-French sentence pairs of tatoeba.org, CC-BY 2.0"
         # of a file only its name: where it lies is nobody's business
-        return " and ".join(path.name for path in (self.pairs, self.target) if path is not None)
+        files = [path.name for path in (self.pairs, self.target) if path is not None]
+        said = " and ".join(files) or _ABOUT[self.name]
+        return f"{said}; joined to at most {self.joined} words" if self.joined else said
+
+    def _own_parts(self, progress: Progress) -> Split | None:
+        """The parts that the data comes in, if it does."""
+        if self.name.startswith("multi30k"):
+            return multi30k.parts(self._language, progress)
+        if self.name.startswith("newstest"):
+            return newstest.parts(self._language, progress)
+        if self.name == "ordered":
+            return ordered.parts(development=self.development, test=self.test, seed=self.seed)
+        return None
+
+    @property
+    def _language(self) -> str:
+        """The target's, of a name such as multi30k-en-de."""
+        return self.name.rpartition("-")[2]
 
 
 def facts(parts: Split) -> dict[str, Any]:

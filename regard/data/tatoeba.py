@@ -1,6 +1,6 @@
-"""Short English sentences in French, from tatoeba.org: a sample that comes along, and all of them.
+"""Short English sentences in French and German, from tatoeba.org: all, and a sample in French.
 
-The sample is CC-BY 2.0; its attribution lies beside it, in `samples/ATTRIBUTION.md`.
+The sample comes along; it is CC-BY 2.0, and its attribution lies in `samples/ATTRIBUTION.md`.
 """
 
 import hashlib
@@ -24,6 +24,15 @@ ENGLISH_FRENCH = Source(
     size=3_424_571,
     place="tatoeba_manythings/fra-eng.2019-04-07.zip",
 )
+ENGLISH_GERMAN = Source(
+    name="Tatoeba English-German, as of 2018-05-13",
+    address="https://www.manythings.org/anki/deu-eng.zip",
+    sha256="b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28",
+    size=4_012_023,
+    place="tatoeba_manythings/deu-eng.2018-05-13.zip",
+)
+# The archive of each language, and the file in it.
+_FILES = {"fr": (ENGLISH_FRENCH, "fra-eng/fra.txt"), "de": (ENGLISH_GERMAN, "deu.txt")}
 
 # Pairs with these come first, so that the sample can say what colour an apple has.
 _SHOWN = {"apple", "apples", "green", "red", "blue"}
@@ -37,10 +46,13 @@ def sample() -> list[Pair]:
     return read(SAMPLE).pairs
 
 
-def everything(progress: Progress = silent) -> list[Pair]:
-    """All 167,130 pairs; found in `REGARD_DATA` or in the cache, or fetched."""
-    with zipfile.ZipFile(find(ENGLISH_FRENCH, progress=progress)) as files:
-        lines = TextIOWrapper(files.open("fra-eng/fra.txt"), encoding="utf-8")
+def everything(language: str = "fr", progress: Progress = silent) -> list[Pair]:
+    """All 167,130 pairs with French or 169,813 with German, as the archive has them."""
+    if language not in _FILES:
+        raise ValueError(f"tatoeba: expected one of {', '.join(_FILES)}, got {language!r}")
+    source, inside = _FILES[language]
+    with zipfile.ZipFile(find(source, progress=progress)) as files:
+        lines = TextIOWrapper(files.open(inside), encoding="utf-8")
         return [_written_alike(line.rstrip("\n").split("\t")) for line in lines]
 
 

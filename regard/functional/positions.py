@@ -16,27 +16,42 @@ def sinusoidal(
     start: int | Tensor = 0,
     base: Number = 10000.0,
     device: torch.device | None = None,
-) -> Float[Tensor, "Q E"]:
+) -> Float[Tensor, "*B Q E"]:
     """Vaswani et al. 2017, 3.5: `sin(p / base^(2i/E))` at even places, its `cos` at odd ones.
 
-    Positions count from `start`, a number or a tensor of no axes. An odd width ends with a sine.
+    Positions count from `start`: a number, a tensor of no axes, or one for each row (B,). An odd
+    width ends with a sine.
     """
     if length < 0 or width < 1:
         raise ValueError(
             f"sinusoidal: expected length >= 0 and width >= 1, got {length} and {width}"
         )
     even = torch.arange(0, width, 2, dtype=finest(device), device=device)
-    places = start + torch.arange(length, device=device)
-    angles = places[:, None] * base ** (-even / width)  # (Q, ceil(E / 2))
-    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width].float()
+    angles = counted(start, length, device)[..., None] * base ** (-even / width)
+    waves = torch.stack([angles.sin(), angles.cos()], -1)  # (Q, ceil(E / 2), 2)
+    return waves.flatten(-2)[..., :width].float()
 
 
-def added(x: Float[Tensor, "B Q E"], table: Float[Tensor, "Q E"]) -> Float[Tensor, "B Q E"]:
+def counted(
+    start: int | Tensor, length: int, device: torch.device | None = None
+) -> Int[Tensor, "*B Q"]:
+    """The positions from `start` on: (Q,), or (B, Q) if each row starts at its own, (B,).
+
+    >>> counted(torch.tensor([4, 7]), 3).tolist()
+    [[4, 5, 6], [7, 8, 9]]
+    """
+    steps = torch.arange(length, device=device)
+    return start[..., None] + steps if isinstance(start, Tensor) else start + steps
+
+
+def added(x: Float[Tensor, "B Q E"], table: Float[Tensor, "*b Q E"]) -> Float[Tensor, "B Q E"]:
     """Tokens and positions in one space: `x + table`."""
     return x + table.to(x.dtype)
 
 
-def concatenated(x: Float[Tensor, "B Q E"], table: Float[Tensor, "Q P"]) -> Float[Tensor, "B Q _"]:
+def concatenated(
+    x: Float[Tensor, "B Q E"], table: Float[Tensor, "*b Q P"]
+) -> Float[Tensor, "B Q _"]:
     """Tokens and positions side by side: `[x ; table]`."""
     return torch.cat([x, table.to(x.dtype).expand(x.shape[0], -1, -1)], -1)
 

@@ -198,38 +198,105 @@ class Relative:
 
     def __post_init__(self) -> None:
         check.shape("Relative", "keys", self.keys, H=None, N=None, D=None)
-        if self.keys.shape[1] % 2 == 0:
-            raise ValueError(
-                "Relative: expected keys for an odd number of distances N = 2·reach + 1, "
-                f"got N={self.keys.shape[1]}"
-            )
+        _refuse_even("Relative", "keys", self.keys)
 
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
         q, k, scale = Dot(self.scale).fold(wide(q), wide(k))
         q = q * scale
-        reach = self.keys.shape[1] // 2
-        apart = distances(q.shape[2], k.shape[2], positions=self.positions, device=q.device)
-        place = apart.clamp(-reach, reach) + reach  # (Q, K)
         by_distance = q @ self.keys.to(q.dtype).mT  # (B, H, Q, N)
-        return q @ k.mT + by_distance.gather(3, place.expand(*q.shape[:2], -1, -1))
+        return q @ k.mT + _by_pair(by_distance, k.shape[2], self.positions)
 
     def fits(self, q: Tensor, k: Tensor) -> None:
         """Refuse distances of other heads or widths than the queries."""
         Dot().fits(q, k)
-        H = 1 if self.keys.shape[0] == 1 else q.shape[1]
-        check.shape("Relative", "keys", self.keys, H=H, N=None, D=q.shape[3])
+        check.shape("Relative", "keys", self.keys, H=_heads(self.keys, q), N=None, D=q.shape[3])
 
     def part(self, batch: int, head: int, queries: Tensor, offset: int) -> "Relative":
         """This score for some queries of one head."""
-        one = self.keys if self.keys.shape[0] == 1 else self.keys[head : head + 1]
         places = queries + offset if self.positions is None else self.positions[queries]
-        return Relative(one, self.scale, places)
+        return Relative(_of_head(self.keys, head), self.scale, places)
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Zhu et al. 2019, eq. 2: `(q · k + q · r + u · k + w · r) / √D`, without those that are None.
+
+    Args:
+        query_key: whether there is E1, `q · k`: what the query asks for and what the key says.
+        distances: r (H, N, D) of E2, `q · r`: what the query asks for and how far away the key is,
+            with N as in `Relative`.
+        key: u (H, D) of E3, `u · k`: what the key says, whoever asks.
+        position: `w · r` (H, N), which is E4: how far away the key is, whoever asks.
+        positions: where the queries stand (Q,); None puts the last query on the last key.
+
+    H = 1 is shared by all heads.
+    """
+
+    query_key: bool = True
+    distances: Tensor | None = None
+    key: Tensor | None = None
+    position: Tensor | None = None
+    positions: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if not self.query_key and self.distances is self.key is self.position is None:
+            raise ValueError("Factors: expected at least one of the four factors, got none")
+        N = None
+        if self.distances is not None:
+            check.shape("Factors", "distances", self.distances, H=None, N=None, D=None)
+            _refuse_even("Factors", "distances", self.distances)
+            N = self.distances.shape[1]
+        if self.key is not None:
+            check.shape("Factors", "key", self.key, H=None, D=None)
+        if self.position is not None:
+            check.shape("Factors", "position", self.position, H=None, N=N)
+            _refuse_even("Factors", "position", self.position)
+
+    def __call__(
+        self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
+    ) -> Float[Tensor, "B H Q K"]:
+        q, k, scale = scaled_dot.fold(wide(q), wide(k))
+        q, (B, H, Q, _), K = q * scale, q.shape, k.shape[2]
+        u, w = (None if x is None else x.to(q)[:, None] * scale for x in (self.key, self.position))
+        r = None if self.distances is None else self.distances.to(q)
+        # q · k + u · k = (q + u) · k, and so with r: two products for four factors
+        content = _total(q if self.query_key else None, u)
+        by_distance = _total(None if r is None else q @ r.mT, w)
+        score = _total(
+            None if content is None else content @ k.mT,
+            None
+            if by_distance is None
+            else _by_pair(by_distance.expand(B, H, Q, -1), K, self.positions),
+        )
+        assert score is not None
+        return score.expand(B, H, Q, K)
+
+    def fits(self, q: Tensor, k: Tensor) -> None:
+        """Refuse factors of other heads or widths than the queries."""
+        Dot().fits(q, k)
+        D = q.shape[3]
+        if self.distances is not None:
+            H = _heads(self.distances, q)
+            check.shape("Factors", "distances", self.distances, H=H, N=None, D=D)
+        if self.key is not None:
+            check.shape("Factors", "key", self.key, H=_heads(self.key, q), D=D)
+        if self.position is not None:
+            check.shape("Factors", "position", self.position, H=_heads(self.position, q), N=None)
+
+    def part(self, batch: int, head: int, queries: Tensor, offset: int) -> "Factors":
+        """This score for some queries of one head."""
+        places = queries + offset if self.positions is None else self.positions[queries]
+        tables = (self.distances, self.key, self.position)
+        r, u, w = (None if x is None else _of_head(x, head) for x in tables)
+        return Factors(self.query_key, r, u, w, places)
 
 
 folds = (Dot, Cosine, General, Location)
-known = (*folds, Additive, Relative)
+# Those that ask where the queries stand.
+placed = (Relative, Factors)
+known = (*folds, Additive, *placed)
 
 
 def picked(given: Tensor, batch: int, head: int, queries: Tensor) -> Tensor:
@@ -238,6 +305,38 @@ def picked(given: Tensor, batch: int, head: int, queries: Tensor) -> Tensor:
     batch, head = (i if n > 1 else 0 for i, n in zip((batch, head), given.shape[:2], strict=True))
     row = given[batch : batch + 1, head : head + 1]
     return row[:, :, queries] if given.shape[2] > 1 else row
+
+
+def _total(*parts: Tensor | None) -> Tensor | None:
+    """The sum of those that are there."""
+    there = [part for part in parts if part is not None]
+    return sum(there[1:], there[0]) if there else None
+
+
+def _by_pair(by_distance: Tensor, K: int, positions: Tensor | None) -> Tensor:
+    """What is there for each distance (B, H, Q, N), for each pair of a query and a key."""
+    B, H, Q, N = by_distance.shape
+    reach = N // 2
+    apart = distances(Q, K, positions=positions, device=by_distance.device)
+    place = apart.clamp(-reach, reach) + reach  # (Q, K)
+    return by_distance.gather(3, place.expand(B, H, -1, -1))
+
+
+def _heads(table: Tensor, q: Tensor) -> int:
+    """How many heads a table of distances must have: all share one, or each has its own."""
+    return 1 if table.shape[0] == 1 else q.shape[1]
+
+
+def _of_head(table: Tensor, head: int) -> Tensor:
+    return table if table.shape[0] == 1 else table[head : head + 1]
+
+
+def _refuse_even(where: str, name: str, table: Tensor) -> None:
+    N = table.shape[1]
+    if N % 2 == 0:
+        raise ValueError(
+            f"{where}: expected {name} for an odd number of distances N = 2·reach + 1, got N={N}"
+        )
 
 
 def _product(score: Dot | Cosine | General | Location, q: Tensor, k: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ from regard.kernels import additive_forward as forward
 from regard.kernels.additive_descent import descend
 from regard.kernels.additive_factors import prepare
 from regard.kernels.additive_little import descend_at_once
-from regard.kernels.additive_plan import FEW, QUERIES, Plan, Tensors, Tile, power, up
+from regard.kernels.additive_plan import FEW, QUERIES, Block, Plan, Tensors, Tile, power, up
+from regard.kernels.additive_single import descend_single
 from regard.kernels.additive_tiled import fold
 from regard.kernels.operators import exactly
 
@@ -142,10 +143,12 @@ class Grads(NamedTuple):
 def gradients(
     of: Tensors, plan: Plan, d_out: Tensor, lse: Tensor | None, bias_wanted: bool
 ) -> Grads:
-    """All gradients; one launch if the call is little, else gone through in bands of queries."""
+    """All gradients; one launch if the call is little or has one query, else bands of queries."""
     if plan.little is not None:
         return _at_once(of, plan, plan.little, d_out)
     assert lse is not None
+    if plan.single is not None:
+        return _of_one(of, plan, plan.single, d_out, lse, bias_wanted)
     return _in_bands(d_out, of, plan, lse, bias_wanted)
 
 
@@ -199,6 +202,32 @@ def _numbers_at_once(plan: Plan, tile: Tile) -> tuple[Any, ...]:
         *(_chunk(plan), 32 * tile.warps, *_ways(plan)),
     )
     return p.numbers["at once"]
+
+
+def _of_one(
+    of: Tensors, plan: Plan, block: Block, d_out: Tensor, lse: Tensor, bias_wanted: bool
+) -> Grads:
+    """All gradients of a call of one query."""
+    assert of.v is not None
+    p, exact = plan, torch.float32
+    dq, dk, dv = _like(of.q), _like(of.k), _like(of.v)
+    of_heads = of.q.new_empty((p.B, p.H, p.D), dtype=exact)
+    room = None if block.keys >= p.K else of.q.new_empty((p.B, p.H, 2, p.K), dtype=exact)
+    g, d_bias = None, None
+    if of.bias is not None and bias_wanted:
+        g = of.q.new_empty((p.B, p.H, 1, p.K), dtype=exact)
+        d_bias = of.bias.new_zeros(of.bias.shape, dtype=exact)
+    # neither is part of the plan
+    name = "single" if g is None else "single and bias"
+    apart = "" if d_out.data_ptr() % 16 == 0 else " apart"
+    plan.launch(
+        f"{name}{apart}", descend_single, (p.B * p.H,),
+        of.q, of.k, of.v, of.vector, lse, d_out, room, g, dq, dk, dv, of_heads, *of.rule,
+        p.H, p.K, p.D, p.E, p.back, p.ahead, *p.strides, *block, PTX, num_warps=block.warps,
+    )  # fmt: skip
+    if g is not None and d_bias is not None:
+        fold(g, d_bias, (slice(0, p.B), slice(0, p.H), slice(0, 1)))
+    return Grads(dq, dk, dv, of_heads.sum(0), d_bias)
 
 
 def _chunk(plan: Plan) -> int:

@@ -25,6 +25,10 @@ FEW = 4
 # Up to so many heads of so many queries and keys have their backward in one launch: with more, the
 # card has enough to do meanwhile.
 HEADS, LITTLE = 128, 64
+# One query has its backward in one launch too, a program a head, where the program has at most so
+# many terms or all programs together fill the card. It has so many keys at a time, and so many
+# numbers of them.
+TERMS, FILLED, TOGETHER, NUMBERS = 1 << 18, 64, 64, 8192
 # How many plans are kept.
 PLANS = 256
 # How many queries a thread has in the backward.
@@ -54,6 +58,19 @@ class Tile(NamedTuple):
 
 # The tile that a little call fits into.
 AT_ONCE = Tile(4, 2, 1, 2)
+
+
+class Block(NamedTuple):
+    """The keys that a program has at a time, the numbers of them and of their values, in chunks."""
+
+    keys: int
+    dims: int
+    values: int
+    chunks: int
+
+    @property
+    def warps(self) -> int:
+        return 8 if self.keys * max(self.dims, self.values) > NUMBERS // 2 else 4
 
 
 class Tensors(NamedTuple):
@@ -137,10 +154,22 @@ class Plan:
         return self.tile if self.exact else Tile(WR * MT, WC, 1, NP)
 
     @cached_property
+    def single(self) -> Block | None:
+        """What a program has at a time, if one query's backward takes one launch."""
+        reads = self.E > 0
+        pays = self.K * self.D <= TERMS or self.B * self.H >= FILLED
+        if not (self.Q == self.share == 1 and reads and pays):
+            return None
+        keys = min(TOGETHER, power(self.K))
+        dims, values = (min(power(max(n, 16)), NUMBERS // keys) for n in (self.D, self.E))
+        return Block(keys, dims, values, max(up(self.D, dims), up(self.E, values)))
+
+    @cached_property
     def little(self) -> Tile | None:
         """The tile that a head fits into, if its backward takes one launch."""
         fits = max(self.Q, self.K) <= LITTLE and self.B * self.H <= HEADS
-        return AT_ONCE if fits and self.share == 1 and not self.biased else None
+        taken = self.single is not None or self.share > 1 or self.biased
+        return AT_ONCE if fits and not taken else None
 
     @cached_property
     def forgets(self) -> bool:

@@ -1,16 +1,17 @@
 """Attention with weights: modules that hold parameters, and nothing that a function can say."""
 
-from regard.layers.blocks import AddNorm, DecoderBlock, EncoderBlock
+from regard.layers.blocks import AddNorm, DecoderBlock, Dropped, EncoderBlock, Scores
 from regard.layers.caches import Cache, StaticCache
 from regard.layers.classic import Additive, Dot, General, Location
 from regard.layers.feed_forward import FeedForward
 from regard.layers.learned_queries import LearnedQueries
 from regard.layers.local import LocalM, LocalP
 from regard.layers.multi_head import MultiHead
-from regard.layers.positions import Learned, RelativeBias, Rotary, Sinusoidal
+from regard.layers.positions import Learned, RelativeBias, Rotary, Sinusoidal, Unplaced
 from regard.layers.scores import (
     AdditiveScore,
     CosineScore,
+    FactorsScore,
     GeneralScore,
     LocationScore,
     RelativeScore,
@@ -24,7 +25,9 @@ __all__ = [
     "CosineScore",
     "DecoderBlock",
     "Dot",
+    "Dropped",
     "EncoderBlock",
+    "FactorsScore",
     "FeedForward",
     "General",
     "GeneralScore",
@@ -38,6 +41,8 @@ __all__ = [
     "RelativeBias",
     "RelativeScore",
     "Rotary",
+    "Scores",
     "Sinusoidal",
     "StaticCache",
+    "Unplaced",
 ]

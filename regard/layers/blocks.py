@@ -1,6 +1,6 @@
 """Transformer blocks: look, then think, each on top of what was there."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -11,9 +11,25 @@ from regard.functional.scores import Score
 from regard.layers.caches import Cache, Keys, SameKeys
 from regard.layers.feed_forward import Activation, FeedForward
 from regard.layers.multi_head import MultiHead, Turn
+from regard.layers.positions import Learned
 from regard.layers.scores import LearnedScore
 
 Norm = Literal["before", "after"]
+
+
+class Dropped(NamedTuple):
+    """The shares that a block drops in training."""
+
+    added: float = 0.0  # of what a layer adds, which is all that Vaswani et al. 2017 drop
+    weights: float = 0.0  # of the weights of its attentions
+    inner: float = 0.0  # of the numbers inside its feed-forward layer
+
+
+class Scores(NamedTuple):
+    """The scores of a block with two attentions, each as in `MultiHead`."""
+
+    own: Score | LearnedScore | None = None
+    cross: Score | LearnedScore | None = None
 
 
 class AddNorm(nn.Module):
@@ -48,7 +64,7 @@ class EncoderBlock(nn.Module):
         heads: how many heads attend.
         inner: how wide the feed-forward layer is inside.
         norm: where the norms stand, before each layer or after it is added.
-        dropout: the share dropped in training: of weights, of inner numbers, of what is added.
+        dropout: the share dropped in training, of all that is dropped or of each by `Dropped`.
         activation: that of the feed-forward layer.
         score: that of the self-attention, as in `MultiHead`.
         turn: that of the self-attention, as in `MultiHead`.
@@ -61,16 +77,17 @@ class EncoderBlock(nn.Module):
         inner: int,
         *,
         norm: Norm = "before",
-        dropout: float = 0.0,
+        dropout: float | Dropped = 0.0,
         activation: Activation = F.relu,
         score: Score | LearnedScore | None = None,
         turn: Turn | None = None,
     ):
         super().__init__()
-        self.own = MultiHead(width, heads, score=score, dropout=dropout, turn=turn)
-        self.own_norm = AddNorm(width, norm=norm, dropout=dropout)
-        self.think = FeedForward(width, inner, activation=activation, dropout=dropout)
-        self.think_norm = AddNorm(width, norm=norm, dropout=dropout)
+        added, weights, within = _shares(dropout)
+        self.own = MultiHead(width, heads, score=score, dropout=weights, turn=turn)
+        self.own_norm = AddNorm(width, norm=norm, dropout=added)
+        self.think = FeedForward(width, inner, activation=activation, dropout=within)
+        self.think_norm = AddNorm(width, norm=norm, dropout=added)
 
     def forward(
         self,
@@ -80,8 +97,20 @@ class EncoderBlock(nn.Module):
         bias: Bias | Tensor | None = None,
     ) -> Tensor:
         """Tokens (B, Q, E) that have looked at one another and thought about it."""
-        x = self.own_norm.leave(x, self.own(self.own_norm.enter(x), rule=rule, bias=bias))
-        return self.think_norm.leave(x, self.think(self.think_norm.enter(x)))
+        return self.read(x, rule=rule, bias=bias)[0]
+
+    def read(
+        self,
+        x: Tensor,
+        *,
+        rule: Rule | Tensor | None = None,
+        bias: Bias | Tensor | None = None,
+    ) -> tuple[Tensor, Cache]:
+        """What `forward` gives, and the keys that were looked at, from which `step` goes on."""
+        entered = self.own_norm.enter(x)
+        keys = self.own.keys(entered)
+        x = self.own_norm.leave(x, self.own(entered, keys, rule=rule, bias=bias))
+        return self.think_norm.leave(x, self.think(self.think_norm.enter(x))), keys
 
     def start(self, batch: int) -> Cache:
         """An empty cache, from which `step` decodes."""
@@ -109,9 +138,9 @@ class DecoderBlock(nn.Module):
         heads: how many heads attend.
         inner: how wide the feed-forward layer is inside.
         norm: where the norms stand, before each layer or after it is added.
-        dropout: the share dropped in training: of weights, of inner numbers, of what is added.
+        dropout: the share dropped in training, of all that is dropped or of each by `Dropped`.
         activation: that of the feed-forward layer.
-        score: that of the self-attention, as in `MultiHead`.
+        score: that of the self-attention, as in `MultiHead`; `Scores` has one for each attention.
         turn: that of the self-attention, as in `MultiHead`.
     """
 
@@ -122,18 +151,20 @@ class DecoderBlock(nn.Module):
         inner: int,
         *,
         norm: Norm = "before",
-        dropout: float = 0.0,
+        dropout: float | Dropped = 0.0,
         activation: Activation = F.relu,
-        score: Score | LearnedScore | None = None,
+        score: Score | LearnedScore | Scores | None = None,
         turn: Turn | None = None,
     ):
         super().__init__()
-        self.own = MultiHead(width, heads, score=score, dropout=dropout, turn=turn)
-        self.own_norm = AddNorm(width, norm=norm, dropout=dropout)
-        self.cross = MultiHead(width, heads, dropout=dropout)
-        self.cross_norm = AddNorm(width, norm=norm, dropout=dropout)
-        self.think = FeedForward(width, inner, activation=activation, dropout=dropout)
-        self.think_norm = AddNorm(width, norm=norm, dropout=dropout)
+        own, cross = score if isinstance(score, Scores) else Scores(score)
+        added, weights, within = _shares(dropout)
+        self.own = MultiHead(width, heads, score=own, dropout=weights, turn=turn)
+        self.own_norm = AddNorm(width, norm=norm, dropout=added)
+        self.cross = MultiHead(width, heads, score=cross, dropout=weights)
+        self.cross_norm = AddNorm(width, norm=norm, dropout=added)
+        self.think = FeedForward(width, inner, activation=activation, dropout=within)
+        self.think_norm = AddNorm(width, norm=norm, dropout=added)
 
     def forward(
         self,
@@ -143,19 +174,22 @@ class DecoderBlock(nn.Module):
         rule: Rule | Tensor | None = None,
         memory_rule: Rule | Tensor | None = None,
         bias: Bias | Tensor | None = None,
+        memory_bias: Bias | Tensor | None = None,
     ) -> Tensor:
         """Tokens (B, Q, E) that have looked back, at the memory, and thought about it.
 
         Args:
             x: the tokens.
-            memory: what is read (B, K, E), or what `cross.keys` made of it.
+            memory: what is read (B, K, E), or what `cross.keys` made of it. A score of distances
+                wants to be told where the tokens stand there: `cross.keys(memory).asked_from(0)`.
             rule: what hides tokens from one another, beside the future.
             memory_rule: which keys of the memory may be seen.
             bias: what is added to the scores of the self-attention.
+            memory_bias: what is added to the scores of the memory.
         """
         rule = causal if rule is None else both(causal, rule)
         x = self.own_norm.leave(x, self.own(self.own_norm.enter(x), rule=rule, bias=bias))
-        return self._beyond(x, memory, memory_rule)
+        return self._beyond(x, memory, memory_rule, memory_bias)
 
     def start(self, batch: int) -> Cache:
         """An empty cache of the self-attention, from which `step` decodes."""
@@ -170,15 +204,45 @@ class DecoderBlock(nn.Module):
         rule: Rule | Tensor | None = None,
         memory_rule: Rule | Tensor | None = None,
         bias: Bias | Tensor | None = None,
+        memory_bias: Bias | Tensor | None = None,
     ) -> tuple[Tensor, SameKeys]:
         """The tokens that come next, and the longer cache; arguments as in `forward`."""
         seen, longer = self.own.step(self.own_norm.enter(x), cache, rule=rule, bias=bias)
-        return self._beyond(self.own_norm.leave(x, seen), memory, memory_rule), longer
+        x = self.own_norm.leave(x, seen)
+        return self._beyond(x, memory, memory_rule, memory_bias), longer
 
     def _beyond(
-        self, x: Tensor, memory: Tensor | Keys, memory_rule: Rule | Tensor | None
+        self,
+        x: Tensor,
+        memory: Tensor | Keys,
+        rule: Rule | Tensor | None,
+        bias: Bias | Tensor | None,
     ) -> Tensor:
         """What follows the self-attention."""
-        read = self.cross(self.cross_norm.enter(x), memory, rule=memory_rule)
+        read = self.cross(self.cross_norm.enter(x), memory, rule=rule, bias=bias)
         x = self.cross_norm.leave(x, read)
         return self.think_norm.leave(x, self.think(self.think_norm.enter(x)))
+
+
+def begin(module: nn.Module) -> None:
+    """Draw the weights of a module where Transformers train, normed after each layer too.
+
+    Matrices are Glorot's, smaller where queries, keys and values are made: as one matrix for all
+    three would be. An embedding is drawn so that it may serve as output weights, and is read √E
+    times as large; learned positions are drawn like one.
+    """
+    if isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+    elif isinstance(module, Learned):
+        nn.init.normal_(module.table, std=module.table.shape[1] ** -0.5)
+    elif isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, MultiHead):
+        for project in (module.query, module.key, module.value):
+            nn.init.xavier_uniform_(project.weight, gain=2**-0.5)
+
+
+def _shares(dropout: float | Dropped) -> Dropped:
+    return dropout if isinstance(dropout, Dropped) else Dropped(dropout, dropout, dropout)

@@ -4,7 +4,7 @@ Both caches answer the same questions, so `MultiHead` asks and need not know whi
 where do the last queries stand, and what do a rule, a bias or a score mean there?
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
@@ -14,16 +14,24 @@ from regard import check
 from regard.functional import rules
 from regard.functional.biases import Bias
 from regard.functional.rules import Rule
-from regard.functional.scores import Score
+from regard.functional.scores import Score, placed
 from regard.layers import scores
 
 
 @dataclass(frozen=True, eq=False)
 class Cache:
-    """Keys (B, H, K, D) and values (B, H, K, Dv); to append to it makes a longer one."""
+    """Keys (B, H, K, D) and values (B, H, K, Dv); to append to it makes a longer one.
+
+    Args:
+        k: the keys.
+        v: the values.
+        first: where the first query stands, a number or a tensor of no axes; None puts the last
+            query on the last key.
+    """
 
     k: Tensor
     v: Tensor
+    first: int | Tensor | None = None
 
     @classmethod
     def empty(
@@ -56,18 +64,28 @@ class Cache:
     def reorder(self, index: Tensor) -> "Cache":
         """The batch rows of `index`, as many as it has: what beam search keeps."""
         _refuse_rows("Cache", index, self.k.shape[0])
-        return Cache(self.k.index_select(0, index), self.v.index_select(0, index))
+        return Cache(self.k.index_select(0, index), self.v.index_select(0, index), self.first)
 
-    def fixed(self, size: int) -> "StaticCache":
-        """These keys at the beginning of a cache of `size` slots."""
+    def asked_from(self, first: int | Tensor) -> "Cache":
+        """These keys for queries of another sequence, the first of which stands at `first` there.
+
+        Turns and scores of distances go by this; rules and biases still count from the last key.
+        """
+        return Cache(self.k, self.v, first)
+
+    def fixed(self, size: int, *, finite: bool = False) -> "StaticCache":
+        """These keys at the beginning of a cache of `size` slots; `finite` as in `StaticCache`."""
         if len(self) > size:
             raise ValueError(f"StaticCache: {len(self)} keys, but the cache holds {size}")
         k, v = (_with_room(x, size) for x in (self.k, self.v))
-        return StaticCache(k, v, torch.tensor(len(self), device=k.device))
+        # filled on the device: a number that is copied there cannot be part of a CUDA graph
+        return StaticCache(k, v, torch.full((), len(self), device=k.device), finite)
 
     def last(self, n: int) -> Tensor:
-        """The positions of the last `n` keys (n,), on which `n` queries stand."""
-        return torch.arange(len(self) - n, len(self), device=self.k.device)
+        """Where `n` queries stand (n,): on the last keys, unless they are asked from elsewhere."""
+        if self.first is None:
+            return torch.arange(len(self) - n, len(self), device=self.k.device)
+        return self.first + torch.arange(n, device=self.k.device)
 
     def next(self, n: int) -> Tensor:
         """The positions that the next `n` keys will have (n,)."""
@@ -82,8 +100,9 @@ class Cache:
         return given
 
     def score(self, given: Score, n: int) -> Score:
-        """The score for `n` queries that stand on the last keys."""
-        return given
+        """The score for `n` queries that stand on the last keys, or where they ask from."""
+        asks = self.first is not None and isinstance(given, placed)
+        return scores.at(given, self.last(n)) if asks else given
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +116,14 @@ class StaticCache:
         k: keys (B, H, N, D), of which the first `length` are real.
         v: values (B, H, N, Dv).
         length: how many keys there are, a tensor of no axes: the host never waits for it.
+        finite: whether nothing that is not finite was ever written here. Then a bias hides the free
+            slots, and no step copies all keys and values to clear them.
     """
 
     k: Tensor
     v: Tensor
     length: Tensor
+    finite: bool = False
 
     def __len__(self) -> int:
         return int(self.length)  # waits for the device; nothing here calls it
@@ -123,7 +145,7 @@ class StaticCache:
         places = self.next(n)
         self.k.index_copy_(2, places, k.to(self.k.dtype))
         self.v.index_copy_(2, places, v.to(self.v.dtype))
-        return StaticCache(self.k, self.v, self.length + n)
+        return replace(self, length=self.length + n)
 
     def crop(self, length: int) -> "StaticCache":
         """The first `length` keys; the slots behind them are free again."""
@@ -132,7 +154,7 @@ class StaticCache:
             length,
             len(self) if check.readable(self.length) else self.k.shape[2],
         )
-        return StaticCache(self.k, self.v, torch.full_like(self.length, length))
+        return replace(self, length=torch.full_like(self.length, length))
 
     def reorder(self, index: Tensor) -> "StaticCache":
         """The batch rows of `index` (B,), written in place."""
@@ -152,17 +174,28 @@ class StaticCache:
 
     def rule(self, given: Rule | Tensor | None, n: int) -> Rule | Tensor | None:
         """The rule for `n` queries that stand on the last keys: no free slot is seen."""
+        if self.finite:
+            return None if given is None else _at(given, self.last(n))
         filled = rules.padding(self.length.expand(self.k.shape[0]))
         return filled if given is None else rules.both(_at(given, self.last(n)), filled)
 
     def bias(self, given: Bias | Tensor | None, n: int) -> Bias | Tensor | None:
         """The bias for `n` queries that stand on the last keys."""
-        # a tensor goes by the index of its query; a function goes by the position, as a rule does
-        return given if given is None else _at(given, self.last(n))
+        if not self.finite:
+            # a tensor goes by the index of its query, a function by the position, as a rule does
+            return given if given is None else _at(given, self.last(n))
+        slots = torch.arange(self.k.shape[2], device=self.k.device)
+        free = torch.where(slots < self.length, 0.0, -torch.inf)[None, None, None]
+        if given is None or isinstance(given, Tensor):
+            return free if given is None else given + free
+        raise ValueError(
+            "StaticCache: finite slots are hidden by a bias, to which only a tensor can be added, "
+            f"got {check.kind(given)}; leave finite out"
+        )
 
     def score(self, given: Score, n: int) -> Score:
         """The score for `n` queries that stand on the last keys."""
-        return scores.at(given, self.last(n))
+        return scores.at(given, self.last(n)) if isinstance(given, placed) else given
 
 
 Keys = Cache | StaticCache

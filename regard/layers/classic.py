@@ -108,9 +108,9 @@ class General(nn.Module):
         self.score = GeneralScore(1, query_width, memory_width)
 
     def keys(self, memory: Tensor) -> Tensor:
-        """The memory itself: it is the query that is projected."""
+        """`W memory` (B, K, query_width), the same for every step of a decoder."""
         _refuse_memory("General", memory, self.score.weight.shape[2])
-        return memory
+        return memory @ self.score.weight[0].mT
 
     def forward(
         self,
@@ -125,7 +125,7 @@ class General(nn.Module):
         """What each query of `x` (B, Q, query_width) reads in `memory` (B, K, memory_width)."""
         check.shape("General", "x", x, B=None, Q=None, E=self.score.weight.shape[1])
         keys = self.keys(memory) if keys is None else keys
-        return _read(x, keys, memory, self.score.value(), rule, bias, select)
+        return _read(x, keys, memory, dot, rule, bias, select)
 
 
 class Location(nn.Module):

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from regard import check
+from regard.functional.precision import wide
 from regard.functional.rules import Rule, around, both, padding
-from regard.functional.selects import gaussian
+from regard.functional.selects import HIDDEN, Select, gaussian, softmax
 from regard.layers.classic import Classic, General
 
 
@@ -43,8 +44,10 @@ class LocalM(nn.Module):
 
     def centre(self, x: Tensor, *, start: int | Tensor = 0) -> Tensor:
         """Where each query looks (B, Q): at its own step, the first of which is `start`."""
-        steps = start + torch.arange(x.shape[1], device=x.device)
-        return steps.expand(x.shape[:2])
+        steps = torch.arange(x.shape[1], device=x.device)
+        # a step for each row stands along the batch
+        first = start[..., None] if isinstance(start, Tensor) else start
+        return (first + steps).expand(x.shape[:2])
 
     def forward(
         self,
@@ -55,6 +58,8 @@ class LocalM(nn.Module):
         start: int | Tensor = 0,
         lengths: Tensor | None = None,
         rule: Rule | Tensor | None = None,
+        bias: Tensor | None = None,
+        select: Select = softmax,
     ) -> Tensor:
         """What each query of `x` (B, Q, query_width) reads in `memory` (B, K, memory_width).
 
@@ -62,13 +67,20 @@ class LocalM(nn.Module):
             x: the states of one step of a decoder, or of many.
             memory: what is read.
             keys: what `keys(memory)` gave.
-            start: the step of the first query, to decode step by step.
+            start: the step of the first query, to decode step by step: one for all, or (B,).
             lengths: how many keys of each batch row are real (B,).
             rule: what else hides keys.
+            bias: added to the scores, (B, 1, Q, K) or what spreads to it. With it the window is
+                spelled out in as many numbers, which is quickest for a short memory and a single
+                query; what is hidden in the memory must then be finite.
+            select: how scores within reach become weights.
         """
         centre = self.centre(x, start=start)[:, None]
-        seen = _near(centre, self.reach, lengths, rule)
-        return self.attention(x, memory, keys=keys, rule=seen)
+        if bias is None:
+            rule = _near(centre, self.reach, lengths, rule)
+        else:
+            bias = _within(bias, centre, self.reach, lengths, memory.shape[1])
+        return self.attention(x, memory, keys=keys, rule=rule, bias=bias, select=select)
 
 
 class LocalP(nn.Module):
@@ -123,6 +135,8 @@ class LocalP(nn.Module):
         keys: Tensor | None = None,
         lengths: Tensor | None = None,
         rule: Rule | Tensor | None = None,
+        bias: Tensor | None = None,
+        select: Select = softmax,
     ) -> Tensor:
         """What each query of `x` (B, Q, query_width) reads in `memory` (B, K, memory_width).
 
@@ -132,13 +146,37 @@ class LocalP(nn.Module):
             keys: what `keys(memory)` gave.
             lengths: how many keys of each batch row are real (B,); a centre is a share of it.
             rule: what else hides keys.
+            bias: as that of `LocalM`.
+            select: how scores within reach become weights. The softmax is multiplied by the
+                Gaussian, as in the paper; any other finds its logarithm added to the scores, so
+                that `sampled` draws by the product of both.
         """
-        centre = self.centre(x, memory, lengths=lengths)[:, None]
-        seen = _near(centre, self.reach, lengths, rule)
-        select = gaussian(centre, self.reach / 2)
-        return self.attention(x, memory, keys=keys, rule=seen, select=select)
+        centre, K = self.centre(x, memory, lengths=lengths)[:, None], memory.shape[1]
+        if bias is None:
+            rule = _near(centre, self.reach, lengths, rule)
+        else:
+            bias = _within(bias, centre, self.reach, lengths, K)
+        if select is softmax:
+            select = gaussian(centre, self.reach / 2)
+        else:
+            nearness = -_apart(centre, K).square() / (2 * (self.reach / 2) ** 2)
+            bias = nearness if bias is None else bias + nearness
+        return self.attention(x, memory, keys=keys, rule=rule, bias=bias, select=select)
 
 
 def _near(centre: Tensor, reach: int, lengths: Tensor | None, rule: Rule | Tensor | None) -> Rule:
     hides = [] if lengths is None else [padding(lengths)]
     return both(around(centre, reach), *hides, *([] if rule is None else [rule]))
+
+
+def _within(bias: Tensor, centre: Tensor, reach: int, lengths: Tensor | None, K: int) -> Tensor:
+    """The bias (B, 1, Q, K), −inf beyond the reach of a centre (B, 1, Q) and beyond the lengths."""
+    near = _apart(centre, K).abs() <= reach
+    if lengths is not None:
+        near = near & (torch.arange(K, device=near.device) < lengths[:, None, None, None])
+    return torch.where(near, bias, HIDDEN)
+
+
+def _apart(centre: Tensor, K: int) -> Tensor:
+    """How far each key stands from a centre (B, 1, Q, K)."""
+    return torch.arange(K, device=centre.device) - wide(centre)[..., None]

@@ -127,7 +127,8 @@ class MultiHead(nn.Module):
         past: SameKeys = begun
         new = self._keys(x, past.next)
         longer = past.append(new.k, new.v)
-        rule = causal if rule is None else both(causal, rule)
+        if x.shape[1] > 1:  # one token stands on the last key: nothing is ahead of it
+            rule = causal if rule is None else both(causal, rule)
         return self(x, longer, rule=rule, bias=bias), longer
 
     @classmethod

@@ -1,13 +1,16 @@
 """Where a token stands, as modules: joined to the input, turned into q and k, or a bias."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from regard import check
 from regard.functional import biases, positions
 
-# What puts tokens (B, Q, E) and a table of positions (Q, E) together.
+Name = Literal["sinusoidal", "learned", "none"]
+# What puts tokens (B, Q, E) and a table of positions, (Q, E) or (B, Q, E), together.
 Join = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -25,7 +28,7 @@ class Sinusoidal(nn.Module):
         self.width, self.base, self.join = width, base, join
 
     def forward(self, x: Tensor, *, start: int | Tensor = 0) -> Tensor:
-        """`x` (B, Q, E) with the positions from `start` on, a number or a tensor of no axes."""
+        """`x` (B, Q, E) with the positions from `start` on; `start` as in `Learned`."""
         table = positions.sinusoidal(
             x.shape[1], self.width, start=start, base=self.base, device=x.device
         )
@@ -51,14 +54,32 @@ class Learned(nn.Module):
 
         Args:
             x: the tokens.
-            start: the position of the first; a tensor of no axes beside a static cache.
+            start: the position of the first: a number, a tensor of no axes beside a static cache,
+                or one for each row (B,).
         """
         context, Q = self.table.shape[0], x.shape[1]
+        if not isinstance(start, Tensor) or check.readable(start):
+            end = Q + int(start.max() if isinstance(start, Tensor) else start)
+            if end > context:
+                raise ValueError(f"Learned: {end} tokens, but the context holds {context}")
         if isinstance(start, Tensor):
-            return self.join(x, self.table[start + torch.arange(Q, device=x.device)])
-        if start + Q > context:
-            raise ValueError(f"Learned: {start + Q} tokens, but the context holds {context}")
+            return self.join(x, self.table[positions.counted(start, Q, x.device)])
         return self.join(x, self.table[start : start + Q])
+
+
+class Unplaced(nn.Module):
+    """No positions: tokens are a set, unless an attention tells distances apart by itself."""
+
+    def forward(self, x: Tensor, *, start: int | Tensor = 0) -> Tensor:
+        """`x` itself."""
+        return x
+
+
+def named(name: Name, context: int, width: int) -> Sinusoidal | Learned | Unplaced:
+    """The positions of this name, added to tokens of this width; learned ones for `context`."""
+    if name == "learned":
+        return Learned(context, width)
+    return Sinusoidal(width) if name == "sinusoidal" else Unplaced()
 
 
 class Rotary(nn.Module):

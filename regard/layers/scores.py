@@ -5,7 +5,7 @@ kernels recognise what `value()` gives. A module of your own with a `value()` do
 """
 
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +13,18 @@ from torch import Tensor, nn
 from regard.functional.scores import (
     Additive,
     Cosine,
+    Factors,
     General,
     Location,
     Relative,
     Score,
+    dot,
+    placed,
+    scaled_dot,
 )
+
+# The scores that go by the content of queries and keys alone, by name.
+Name = Literal["scaled_dot", "dot", "additive", "cosine", "general"]
 
 
 @runtime_checkable
@@ -119,6 +126,70 @@ class RelativeScore(nn.Module):
         return Relative(self.keys, scale=None)
 
 
+class FactorsScore(nn.Module):
+    """Zhu et al. 2019, eq. 2: `(q · k + q · r + u · k + w · r) / √D`, with u, w and r learned.
+
+    The paper projects sines of the distance; here r is learned for each distance up to `reach`.
+
+    Args:
+        heads: how many heads the queries have.
+        width: how wide each head is, D.
+        reach: how far distances are told apart; what is farther takes the outermost.
+        query_key: whether `q · k` is there: what is asked for, and what the key says.
+        query_position: whether `q · r` is there: what is asked for, and how far away the key is.
+        key: whether `u · k` is there: what the key says.
+        position: whether `w · r` is there: how far away the key is.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        width: int,
+        reach: int,
+        *,
+        query_key: bool = True,
+        query_position: bool = True,
+        key: bool = True,
+        position: bool = True,
+    ):
+        super().__init__()
+        if reach < 0:
+            raise ValueError(f"FactorsScore: expected reach >= 0, got {reach}")
+        if not (query_key or query_position or key or position):
+            raise ValueError("FactorsScore: expected at least one of the four factors, got none")
+        self.query_key, self.query_position = query_key, query_position
+        self.distances = (
+            nn.Parameter(_uniform(heads, 2 * reach + 1, width, wide=width))
+            if query_position or position
+            else None
+        )
+        self.key, self.position = (
+            nn.Parameter(_uniform(heads, width, wide=width)) if there else None
+            for there in (key, position)
+        )
+
+    def value(self) -> Factors:
+        """The score, scaled as in the paper."""
+        r, w = self.distances, self.position
+        return Factors(
+            self.query_key,
+            distances=r if self.query_position else None,
+            key=self.key,
+            position=None if r is None or w is None else (r @ w[..., None])[..., 0],
+        )
+
+
+def named(name: Name, heads: int, width: int) -> Score | LearnedScore:
+    """The score of this name for `heads` heads of this width, with what it learns."""
+    if name == "additive":
+        return AdditiveScore(heads, width)
+    if name == "cosine":
+        return CosineScore(heads)
+    if name == "general":
+        return GeneralScore(heads, width)
+    return dot if name == "dot" else scaled_dot
+
+
 def value_of(score: Score | LearnedScore) -> Score:
     """The score as a value, whether it is one or a module that holds one."""
     # to ask isinstance of a Protocol takes longer than to project a token
@@ -127,7 +198,7 @@ def value_of(score: Score | LearnedScore) -> Score:
 
 def at(score: Score, positions: Tensor) -> Score:
     """The score for queries that stand at `positions` (Q,), if it asks where they stand."""
-    return replace(score, positions=positions) if isinstance(score, Relative) else score
+    return replace(score, positions=positions) if isinstance(score, placed) else score
 
 
 def refuse_parameters(where: str, score: Score | LearnedScore) -> None:
@@ -143,6 +214,7 @@ def refuse_parameters(where: str, score: Score | LearnedScore) -> None:
 _LEARNED: dict[type, type[nn.Module]] = {
     Additive: AdditiveScore,
     Cosine: CosineScore,
+    Factors: FactorsScore,
     General: GeneralScore,
     Location: LocationScore,
     Relative: RelativeScore,

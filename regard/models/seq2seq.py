@@ -1,30 +1,51 @@
-"""Sequence to sequence with recurrent nets, without attention and with it.
+"""Sequence to sequence with recurrent nets, without attention and with every kind of it.
 
 Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks" (the state is handed
-over); Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder" (one context at
-every step); Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and
-Translate" (a context of its own for every step).
+over, the source reversed); Cho et al. 2014, "Learning Phrase Representations using RNN
+Encoder-Decoder" (one context at every step); Bahdanau et al. 2015, "Neural Machine Translation by
+Jointly Learning to Align and Translate" (a context of its own for every step); Luong et al. 2015,
+"Effective Approaches to Attention-based Neural Machine Translation" (scores, spans, feeding); Tu
+et al. 2016 and Chorowski et al. 2015 (what was looked at counts); Xu et al. 2015 (hard).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard import check
-from regard.layers.classic import Additive
+from regard.functional.selects import Select, hard, sampled, softmax
+from regard.layers.classic import Additive, Classic, Dot, General, Location
+from regard.layers.coverage import Coverage, LocationAware
+from regard.layers.hard import Draw
+from regard.layers.local import LocalM, LocalP
+from regard.layers.readouts import Attended, Readout
+from regard.layers.recurrent import Encoder, begin, stepped, unrolled
 
-# What the decoder knows of the source: its last state alone, one context that it is given at every
-# step, or a context that it looks up anew at every step.
-Attention = Literal["none", "context", "additive"]
+# What the decoder knows of the source: its last state alone (none), one context that it is given at
+# every step (context), or a context that it looks up anew at every step, by this score.
+Attention = Literal[
+    "none",
+    "context",
+    "additive",
+    "dot",
+    "general",
+    "concat",
+    "location",
+    "coverage",
+    "location_aware",
+]
+Looks = Classic | LocalM | LocalP | Coverage | LocationAware
 
 
 @dataclass(frozen=True)
 class Seq2SeqConfig:
     """Sizes and parts; the defaults are Bahdanau's."""
 
+    # by which a config is known among those of other models
+    kind: Literal["seq2seq"] = field(default="seq2seq", kw_only=True)
     # words, or pieces of words
     vocabulary: int = 30_000
     embedding: int = 620
@@ -36,14 +57,31 @@ class Seq2SeqConfig:
     attention: Attention = "additive"
     # width of the layer inside the score
     alignment: int = 1000
-    # width of the layer before the output, the better half of twice as many
+    # width of the layer before the output; asked before, the better half of twice as many
     readout: int = 500
     dropout: float = 0.0
     # one table for source, target and output, for languages that share a vocabulary
     tied: bool = False
+    # look with the state before the step (Bahdanau), or with the one after it (Luong)
+    asks: Literal["before", "after"] = "before"
+    # look everywhere, around the step's own number, or around a place that is predicted
+    span: Literal["global", "local_m", "local_p"] = "global"
+    # how far to either side a local span looks, and the filters of location_aware hear
+    reach: int = 10
+    # give the next step what was attended to, where the state after the step asks
+    feeding: bool = True
+    # read all places by their weights, or one that is drawn
+    select: Literal["soft", "hard"] = "soft"
+    # how many places of the source a location score knows
+    places: int = 100
+    # read the source from its end
+    reversed: bool = False
+    # read the source ahead only, or in both directions
+    directions: Literal["ahead", "both"] = "both"
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary", "embedding", "width", "layers", "alignment", "readout"):
+        sizes = ("vocabulary", "embedding", "width", "layers", "alignment", "readout")
+        for name in (*sizes, "reach", "places"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Seq2Seq: expected {name} ≥ 1, got {getattr(self, name)}")
         if not 0 <= self.dropout < 1:
@@ -53,118 +91,137 @@ class Seq2SeqConfig:
                 f"Seq2Seq: tied embeddings need a readout as wide as the embedding, "
                 f"{self.embedding}, got {self.readout}"
             )
+        how = (self.asks, self.span, self.select)
+        if self.attention in ("none", "context") and how != ("before", "global", "soft"):
+            raise ValueError(
+                f"Seq2Seq: attention {self.attention} looks at nothing: expected asks before, span "
+                f"global and select soft, got {', '.join(how)}"
+            )
+        if self.attention in ("coverage", "location_aware") and self.span != "global":
+            raise ValueError(
+                f"Seq2Seq: attention {self.attention} goes by all that was looked at: expected "
+                f"span global, got {self.span}"
+            )
+
+    @property
+    def read(self) -> int:
+        """How wide what the encoder leaves of a whole sentence is."""
+        return 2 * self.width if self.directions == "both" else self.width
+
+    @property
+    def memory(self) -> int:
+        """How wide each place of the source is for the decoder."""
+        return self.width if self.attention == "dot" else self.read
 
 
 RNNSEARCH = Seq2SeqConfig()
 # Cho et al. 2014, as Bahdanau et al. trained it beside their own.
 RNNENCDEC = Seq2SeqConfig(attention="context")
-
-
-class Encoded(NamedTuple):
-    """A source, read: what each place says, and what each layer was left with."""
-
-    memory: Tensor  # (B, S, 2 width), zeros in the padding
-    last: tuple[Tensor, ...]  # a layer each (B, 2 width): forward at the end, backward at the start
+# Luong et al. 2015, 4.1; their best looks with span local_p.
+LUONG = Seq2SeqConfig(
+    vocabulary=50_000,
+    embedding=1000,
+    layers=4,
+    cell="lstm",
+    attention="general",
+    readout=1000,
+    dropout=0.2,
+    asks="after",
+    reversed=True,
+    directions="ahead",
+)
 
 
 class State(NamedTuple):
     """What the decoder carries from step to step; all of it batch first."""
 
     hidden: tuple[Tensor, ...]  # a layer each (B, width); an LSTM's cells behind them
-    memory: Tensor  # (B, S, 2 width)
-    keys: Tensor  # (B, S, alignment): the memory, projected once a sentence
+    memory: Tensor  # (B, S, memory)
+    keys: Tensor  # (B, S, ·): the memory, projected once a sentence
     bias: Tensor  # (B, 1, 1, S): −inf in the padding, else 0
-    context: Tensor  # (B, 2 width): what was read last
+    lengths: Tensor  # (B,) of the sources
+    context: Tensor  # (B, memory): what was read last
+    attended: Tensor | None  # (B, readout): what is fed to the next step, if anything
+    place: Tensor | None  # (B,): how many steps were made, where the span goes by it
+    past: Tensor | None  # (B, S): what was looked at, where the score goes by it
 
 
-class Encoder(nn.Module):
-    """Reads the source in both directions."""
+class Drawn(NamedTuple):
+    """Logits of a decoder that drew where to look, and what REINFORCE needs to teach it."""
 
-    def __init__(self, config: Seq2SeqConfig):
-        super().__init__()
-        kind = nn.GRU if config.cell == "gru" else nn.LSTM
-        widths = [config.embedding] + [2 * config.width] * (config.layers - 1)
-        self.layers = nn.ModuleList(
-            kind(width, config.width, batch_first=True, bidirectional=True) for width in widths
-        )
-        self.dropout = nn.Dropout(config.dropout)
-
-    def forward(self, x: Tensor, lengths: Tensor) -> Encoded:
-        """Everything that was read, of sources that end at `lengths` (B,)."""
-        # Packing lets the backward direction start at each sentence's own end.
-        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        last = []
-        for i, layer in enumerate(self.layers):
-            if i:
-                packed = packed._replace(data=self.dropout(packed.data))
-            packed, left = layer(packed)
-            left = left[0] if isinstance(left, tuple) else left  # (2, B, width)
-            last.append(torch.cat(left.unbind(), -1))
-        memory, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
-        return Encoded(memory, tuple(last))
+    logits: Tensor  # (B, T, V)
+    log_probability: Tensor  # (B, T) of the drawn places; 0 in a batch that was read softly
+    entropy: Tensor  # (B, T) of what was drawn from, in nats
 
 
 class Decoder(nn.Module):
-    """One step: look at the source from the state before, then move on."""
+    """One step: look at the source and move on, or move on and look."""
 
     def __init__(self, config: Seq2SeqConfig):
         super().__init__()
         kind = nn.GRUCell if config.cell == "gru" else nn.LSTMCell
-        reads = 0 if config.attention == "none" else 2 * config.width
-        widths = [config.embedding + reads] + [config.width] * (config.layers - 1)
+        self.before = config.asks == "before"
+        # what the cells read beside the word
+        self.feeds: Literal["nothing", "context", "attended"] = "context"
+        if config.attention == "none" or (not self.before and not config.feeding):
+            self.feeds = "nothing"
+        elif not self.before:
+            self.feeds = "attended"
+        beside = {"nothing": 0, "context": config.memory, "attended": config.readout}[self.feeds]
+        widths = [config.embedding + beside] + [config.width] * (config.layers - 1)
         self.cells = nn.ModuleList(kind(width, config.width) for width in widths)
-        self.attention = (
-            Additive(config.width, 2 * config.width, config.alignment)
-            if config.attention == "additive"
-            else None
-        )
-        self.reads = reads > 0
+        self.attention: Looks | None = _looking(config)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, y: Tensor, state: State) -> State:
+    def forward(self, y: Tensor, state: State, select: Select = softmax) -> State:
         """The state after the word `y` (B, embedding)."""
-        context = state.context
-        if self.attention is not None:
-            query = state.hidden[len(self.cells) - 1]  # the top layer, a step ago
-            context = self.attention(
-                query[:, None], state.memory, keys=state.keys, bias=state.bias
-            )[:, 0]
-        x = torch.cat([y, context], -1) if self.reads else y
-        n = len(self.cells)
-        hidden, cells = [], []
-        for i, cell in enumerate(self.cells):
-            x = self.dropout(x) if i else x
-            if isinstance(cell, nn.LSTMCell):
-                x, c = cell(x, (state.hidden[i], state.hidden[n + i]))
-                cells.append(c)
-            else:
-                x = cell(x, state.hidden[i])
-            hidden.append(x)
-        return state._replace(hidden=(*hidden, *cells), context=context)
+        if self.before:
+            state = self._looked(state, select)
+        beside = state.attended if self.feeds == "attended" else state.context
+        x = y if self.feeds == "nothing" or beside is None else torch.cat([y, beside], -1)
+        state = state._replace(hidden=stepped(self.cells, x, state.hidden, self.dropout))
+        return state if self.before else self._looked(state, select)
 
+    @property
+    def heedless(self) -> bool:
+        """Whether the cells go the same way whatever was looked at, so that they can go ahead."""
+        remembers = isinstance(self.attention, Coverage | LocationAware)
+        return self.attention is None or (self.feeds == "nothing" and not remembers)
 
-class Readout(nn.Module):
-    """Bahdanau et al. 2015, A.2.2: of what state, word and context say, the better of two.
+    def ahead(self, words: Tensor, state: State, select: Select) -> tuple[Tensor, Tensor]:
+        """The top states (B, T, width) of a heedless decoder after each of `words`, and contexts.
 
-    The state is s_i, as the probability is written there; the formula of t̃ has s_{i−1}.
-    """
+        Contexts are (B, T, memory), or (B, 1, memory) where all steps have the same.
+        """
+        x, context = words, state.context[:, None]
+        if self.feeds == "context":
+            x = torch.cat([x, context.expand(-1, x.shape[1], -1)], -1)
+        x = unrolled(self.cells, x, state.hidden, self.dropout)
+        return x, context if self.attention is None else self._read(x, state, select)[0]
 
-    def __init__(self, config: Seq2SeqConfig):
-        super().__init__()
-        self.state = nn.Linear(config.width, 2 * config.readout)
-        self.word = nn.Linear(config.embedding, 2 * config.readout, bias=False)
-        reads = config.attention != "none"
-        self.context = (
-            nn.Linear(2 * config.width, 2 * config.readout, bias=False) if reads else None
-        )
-        self.dropout = nn.Dropout(config.dropout)
+    def _looked(self, state: State, select: Select) -> State:
+        """The state with the context that its top layer asks for."""
+        if self.attention is None:
+            return state
+        context, state = self._read(state.hidden[len(self.cells) - 1][:, None], state, select)
+        return state._replace(context=context[:, 0])
 
-    def forward(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
-        """(..., readout)."""
-        both = self.state(state) + self.word(word)
-        if self.context is not None:
-            both = both + self.context(context)
-        return self.dropout(both.unflatten(-1, (-1, 2)).amax(-1))
+    def _read(self, x: Tensor, state: State, select: Select) -> tuple[Tensor, State]:
+        """What the queries `x` (B, Q, width) read, and what is remembered of where they looked."""
+        layer, memory, keys, bias = self.attention, state.memory, state.keys, state.bias
+        if isinstance(layer, Coverage | LocationAware):
+            assert state.past is not None
+            context, past = layer(x, memory, past=state.past, keys=keys, bias=bias, select=select)
+            return context, state._replace(past=past)
+        if isinstance(layer, LocalM):
+            assert state.place is not None
+            context = layer(x, memory, keys=keys, start=state.place, bias=bias, select=select)
+            return context, state._replace(place=state.place + x.shape[1])
+        if isinstance(layer, LocalP):
+            lengths = state.lengths
+            return layer(x, memory, keys=keys, lengths=lengths, bias=bias, select=select), state
+        assert layer is not None
+        return layer(x, memory, keys=keys, bias=bias, select=select), state
 
 
 class Seq2Seq(nn.Module):
@@ -176,57 +233,120 @@ class Seq2Seq(nn.Module):
         V, E, width = config.vocabulary, config.embedding, config.width
         self.source = nn.Embedding(V, E)
         self.target = self.source if config.tied else nn.Embedding(V, E)
-        self.encoder = Encoder(config)
+        self.encoder = Encoder(
+            E,
+            width,
+            layers=config.layers,
+            cell=config.cell,
+            directions=config.directions,
+            memory_width=config.memory,
+            reversed=config.reversed,
+            dropout=config.dropout,
+        )
         bridged = 0 if config.attention == "context" else config.layers
-        self.bridge = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(bridged))
+        self.bridge = nn.ModuleList(nn.Linear(config.read, width) for _ in range(bridged))
         self.decoder = Decoder(config)
-        self.readout = Readout(config)
+        self.readout = _readout(config)
         self.out = nn.Linear(config.readout, V)
         self.dropout = nn.Dropout(config.dropout)
-        self.apply(_begin)
+        if config.select == "hard":
+            # what a sentence is expected to cost, kept by the loss that uses what is `drawn`
+            self.register_buffer("baseline", torch.zeros(()))
+        self.apply(begin)
         if config.tied:
             self.out.weight = self.target.weight
 
     def forward(self, source: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
         """Logits (B, T, V) for the word after each of `target` (B, T).
 
+        Where select is hard, places are drawn in training and the best are taken in evaluation.
+
         Args:
             source: tokens (B, S), and how many of each row are no padding (B,).
         """
-        check.shape("Seq2Seq", "target", target, B=source[0].shape[0], T=None)
-        state, words = self.start(source), self._embedded(self.target, target)
-        tops, contexts = [], []
-        for word in words.unbind(1):
-            state = self.decoder(word, state)
-            tops.append(self._top(state))
-            contexts.append(state.context)
-        return self.out(self.readout(torch.stack(tops, 1), words, torch.stack(contexts, 1)))
+        return self._written(source, target, self._select)
+
+    def drawn(self, source: tuple[Tensor, Tensor], target: Tensor) -> Drawn:
+        """Logits of one draw of where to look, and what REINFORCE needs; arguments as in `forward`.
+
+        Xu et al. 2015, 4.1: one batch in two is read softly instead, all of it.
+        """
+        if self.config.select != "hard":
+            raise ValueError(f"Seq2Seq: expected select hard to draw, got {self.config.select}")
+        soft, draws = torch.rand((), device=target.device).round(), list[Draw]()
+
+        def draw() -> Select:
+            draws.append(Draw(soft))
+            return draws[-1]
+
+        logits = self._written(source, target, draw)
+        likely = torch.cat([one.log_probability for one in draws], -1)[:, 0]
+        return Drawn(logits, likely, torch.cat([one.entropy for one in draws], -1)[:, 0])
 
     def start(self, source: tuple[Tensor, Tensor]) -> State:
         """The state before the first word; `source` as in `forward`."""
         tokens, lengths = source
         check.shape("Seq2Seq", "source", tokens, B=None, S=None)
-        check.shape("Seq2Seq", "lengths", lengths, B=tokens.shape[0])
-        S = tokens.shape[1]
+        B, S = tokens.shape
+        check.shape("Seq2Seq", "lengths", lengths, B=B)
         if check.readable(lengths) and not ((lengths > 0) & (lengths <= S)).all():
             raise ValueError(f"Seq2Seq: expected lengths from 1 to S={S}, got {lengths.tolist()}")
+        if self.config.attention == "location" and self.config.places < S:
+            raise ValueError(f"Seq2Seq: {S} source tokens, but places is {self.config.places}")
         memory, last = self.encoder(self._embedded(self.source, tokens), lengths)
-        places = torch.arange(tokens.shape[1], device=tokens.device)
-        attention = self.decoder.attention
+        places = torch.arange(S, device=tokens.device)
+        layer, feeds = self.decoder.attention, self.decoder.feeds == "attended"
         return State(
             hidden=self._first(last),
             memory=memory,
-            keys=memory if attention is None else attention.keys(memory),
+            keys=memory if layer is None else layer.keys(memory),
             # A rule would guard against NaN in the padding at every step; the memory is zero there.
             bias=torch.where(places < lengths[:, None], 0.0, -torch.inf)[:, None, None],
-            context=last[-1],
+            lengths=lengths,
+            context=last[-1] if layer is None else memory.new_zeros(B, memory.shape[2]),
+            attended=memory.new_zeros(B, self.config.readout) if feeds else None,
+            place=torch.zeros_like(lengths) if isinstance(layer, LocalM) else None,
+            past=layer.begin(memory) if isinstance(layer, Coverage | LocationAware) else None,
         )
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits (B, V) for the word after `tokens` (B,), and the state there."""
         word = self._embedded(self.target, tokens)
-        state = self.decoder(word, state)
+        state = self._moved(word, state, self._select())
+        if state.attended is not None:
+            return self.out(state.attended), state
         return self.out(self.readout(self._top(state), word, state.context)), state
+
+    def _written(
+        self, source: tuple[Tensor, Tensor], target: Tensor, select: Callable[[], Select]
+    ) -> Tensor:
+        """Logits as of `forward`; `select` is asked for once a call of the attention."""
+        check.shape("Seq2Seq", "target", target, B=source[0].shape[0], T=None)
+        state, words = self.start(source), self._embedded(self.target, target)
+        if self.decoder.heedless:
+            tops, contexts = self.decoder.ahead(words, state, select())
+            return self.out(self.readout(tops, words, contexts))
+        states = []
+        for word in words.unbind(1):
+            state = self._moved(word, state, select())
+            states.append(state)
+        fed = [one.attended for one in states if one.attended is not None]
+        if fed:
+            return self.out(torch.stack(fed, 1))
+        tops = torch.stack([self._top(one) for one in states], 1)
+        contexts = torch.stack([one.context for one in states], 1)
+        return self.out(self.readout(tops, words, contexts))
+
+    def _moved(self, word: Tensor, state: State, select: Select) -> State:
+        state = self.decoder(word, state, select)
+        if state.attended is None:
+            return state
+        return state._replace(attended=self.readout(self._top(state), word, state.context))
+
+    def _select(self) -> Select:
+        if self.config.select == "soft":
+            return softmax
+        return sampled() if self.training else hard
 
     def _embedded(self, table: nn.Embedding, tokens: Tensor) -> Tensor:
         # drawn small, to serve as output weights too; as wide as the states when it is read
@@ -245,23 +365,33 @@ class Seq2Seq(nn.Module):
         return hidden + cells
 
 
-def _begin(module: nn.Module) -> None:
-    """Recurrent matrices orthogonal, as Bahdanau's; the rest by the size of its layer.
+def _readout(config: Seq2SeqConfig) -> Readout | Attended:
+    if config.asks == "after":
+        return Attended(config.width, config.memory, config.readout, dropout=config.dropout)
+    memory = None if config.attention == "none" else config.memory
+    return Readout(config.width, config.embedding, memory, config.readout, dropout=config.dropout)
 
-    Bahdanau's other matrices are drawn at 0.01 and suit Adadelta; Adam is quicker from here.
-    """
-    if isinstance(module, nn.RNNBase | nn.RNNCellBase):
-        for name, weight in module.named_parameters():
-            if "weight_hh" in name:
-                for gate in weight.data.split(weight.shape[1]):
-                    nn.init.orthogonal_(gate)
-            elif "weight" in name:
-                nn.init.xavier_uniform_(weight)
-            else:
-                nn.init.zeros_(weight)
-    elif isinstance(module, nn.Embedding):
-        nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-    elif isinstance(module, nn.Linear):
-        nn.init.xavier_uniform_(module.weight)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)
+
+def _looking(config: Seq2SeqConfig) -> Looks | None:
+    """The attention of a decoder, or None if it looks at nothing."""
+    width, memory, reach = config.width, config.memory, config.reach
+    layer: Classic
+    match config.attention:
+        case "none" | "context":
+            return None
+        case "coverage":
+            return Coverage(width, memory, config.alignment)
+        case "location_aware":
+            return LocationAware(width, memory, config.alignment, reach=reach)
+        case "dot":
+            layer = Dot()
+        case "general":
+            layer = General(width, memory)
+        case "location":
+            layer = Location(width, config.places)
+        case "additive" | "concat":
+            layer = Additive(width, memory, config.alignment)
+    if config.span == "global":
+        return layer
+    local = LocalM if config.span == "local_m" else LocalP
+    return local(width, memory, reach=reach, attention=layer)

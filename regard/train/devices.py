@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 from regard.train.settings import Training
 
 
@@ -19,12 +21,24 @@ def launched(training: Training) -> Any:
             accelerator=training.device,
             devices=training.devices,
             strategy=training.strategy,
-            precision=training.precision,
+            precision="32-true" if training.precision == "tf32" else training.precision,
         )
         if training.precision == "16-mixed" and fabric.device.type == "cpu":
             raise ValueError("fit: 16-mixed needs a card, got a cpu; take bf16-mixed")
         fabric.launch()
     return fabric
+
+
+@contextmanager
+def multiplying(training: Training) -> Iterator[None]:
+    """Inside, matrices of float32 are multiplied as precisely as the training says."""
+    before = torch.get_float32_matmul_precision()
+    try:
+        if training.precision == "tf32":
+            torch.set_float32_matmul_precision("high")
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.train import checkpoints, optimizers, randomness, schedules, trees
 from regard.train.averaging import Average
 from regard.train.checkpoints import Checkpoint
+from regard.train.graphs import Replayed
 from regard.train.losses import Running, Settled
 from regard.train.settings import Training
 from regard.train.stopping import Stopping
@@ -48,10 +49,13 @@ class Engine:
         self.model = fabric.to_device(model)
         # a gradient scaler has to see gradients between the backward pass and a fused step
         fused = training.precision != "16-mixed"
-        self.optimizer = optimizers.made(model, training.optimizer, fused=fused)
+        captured = training.captured and fabric.device.type == "cuda"
+        self.optimizer = optimizers.made(model, training.optimizer, fused=fused, captured=captured)
         self._loss, self._stepping = fabric.setup(_Loss(model, loss), self.optimizer)
         self.average = Average(model, training.average) if training.average else None
+        self._replayed = Replayed(lambda batches: self._learn(batches, [1.0])) if captured else None
         self._rate = training.optimizer.filled()["rate"]
+        self.rate = 0.0  # of the step that was taken last
         self._batches = batches
         self.stream = Stream(batches)
         self.running = Running()
@@ -67,12 +71,6 @@ class Engine:
         return self.step >= self.training.steps or self.stopping.done(self.training.patience)
 
     @property
-    def rate(self) -> float:
-        """The rate of the step that was taken last."""
-        rate: float = self.optimizer.param_groups[0]["lr"]
-        return rate
-
-    @property
     def seconds(self) -> float:
         """How long it took so far, all sittings together."""
         return self._before + time.perf_counter() - self._began
@@ -84,28 +82,37 @@ class Engine:
 
     def update(self) -> int:
         """Take one step; the tokens it learned from."""
-        fabric, training, step = self.fabric, self.training, self.step + 1
-        rate = self._rate * schedules.share(training.schedule, step, training.steps)
-        optimizers.set_rate(self.optimizer, rate)
+        step = self.step + 1
+        self.rate = self._rate * schedules.share(self.training.schedule, step, self.training.steps)
+        optimizers.set_rate(self.optimizer, self.rate)
         batches, tokens = self._drawn()
+        shares = [batch.tokens / max(1, tokens) for batch in batches]
+        there = [self.fabric.to_device(batch) for batch in batches]
+        *losses, norm = (
+            self._learn(there, shares) if self._replayed is None else self._replayed(there)
+        )
+        if self.average is not None:
+            self.average.follow(self.model, step)
+        self.running.add(step, losses, shares, tokens=tokens, norm=norm)
+        self.step = step
+        return tokens
+
+    def _learn(self, batches: list[Any], shares: list[float]) -> tuple[Any, ...]:
+        """Change the weights; the loss of each batch, and behind them the norm of the gradient."""
+        fabric, losses = self.fabric, []
         # the gradients of the step before, and of what the caller did before that
         self.optimizer.zero_grad()
-        losses, shares = [], [batch.tokens / max(1, tokens) for batch in batches]
         for i, (batch, share) in enumerate(zip(batches, shares, strict=True), 1):
             # gradients are exchanged once a step, after its last batch
             with fabric.no_backward_sync(self._loss, enabled=i < len(batches)):
-                loss = self._loss(_Held(fabric.to_device(batch)))
+                loss = self._loss(_Held(batch))
                 # processes are averaged, and should be summed
                 weight = share * fabric.world_size
                 fabric.backward(loss if weight == 1 else loss * weight)
             losses.append(loss.detach())
         norm = self._clipped()
         self._stepping.step()
-        if self.average is not None:
-            self.average.follow(self.model, step)
-        self.running.add(step, losses, shares, tokens=tokens, norm=norm)
-        self.step = step
-        return tokens
+        return *losses, norm
 
     def settle(self) -> list[Settled]:
         """Wait for the device and read the losses since then; refuse what is not finite."""

@@ -73,6 +73,7 @@ def fit(
     with ExitStack() as outside:
         outside.enter_context(_as_found(model))
         asked = outside.enter_context(interrupts.caught())
+        outside.enter_context(devices.multiplying(training))
         fabric = devices.launched(training)
         run = fabric.broadcast(run)
         step = _resumed(run / "checkpoints", resume)

@@ -8,18 +8,24 @@ from torch import nn
 from regard.train.settings import Optimizer
 
 
-def made(model: nn.Module, settings: Optimizer, *, fused: bool = True) -> torch.optim.Optimizer:
+def made(
+    model: nn.Module, settings: Optimizer, *, fused: bool = True, captured: bool = False
+) -> torch.optim.Optimizer:
     """The optimizer of the parameters of `model` that want a gradient.
 
     Args:
         fused: one kernel for all parameters where PyTorch has one; not with a gradient scaler.
+        captured: all that a step needs lies on the card, the rate too, so that it can be recorded.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
         raise ValueError("fit: expected a model with parameters to train, got none")
     told = settings.filled()
     groups = _groups(parameters, told.pop("decay"))
-    told["lr"] = told.pop("rate")
+    rate = told.pop("rate")
+    told["lr"] = torch.tensor(rate, device=parameters[0].device) if captured else rate
+    if captured and settings.kind != "sgd":
+        told["capturable"] = True
     if settings.kind == "adadelta":
         return torch.optim.Adadelta(groups, **told)
     fused = fused and all(p.is_floating_point() for p in parameters)
@@ -35,7 +41,10 @@ def made(model: nn.Module, settings: Optimizer, *, fused: bool = True) -> torch.
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Let the next step take this rate."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def moments(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 OptimizerKind = Literal["adam", "adamw", "adadelta", "sgd"]
 ScheduleKind = Literal["constant", "inverse_square_root", "linear", "cosine", "halving"]
-Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
+Precision = Literal["32-true", "tf32", "bf16-mixed", "16-mixed"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Strategy = Literal["auto", "ddp"]
 Best = Literal["lowest", "highest"]
@@ -104,12 +104,14 @@ class Training:
     clip: float = 1.0
     # batches of one device that make one update, weighted by their tokens
     accumulate: int = 1
-    # 32-true leaves the model as it is, float64 too
+    # 32-true leaves the model as it is, float64 too; tf32 lets a card multiply with 10 bits
     precision: Precision = "32-true"
     device: Device = "auto"
     # how many of them
     devices: int = 1
     strategy: Strategy = "auto"
+    # on a card, record the step of each form of batch once and replay it; the model must not wait
+    captured: bool = False
     # share of the past in the moving average of the weights; 0 does not average
     average: float = 0.0
     # steps between judgements; 0 judges at the end alone
@@ -139,6 +141,13 @@ class Training:
         _share("Training", "average", self.average)
         if self.patience and not self.judge_every:
             raise ValueError("Training: patience counts judgements, but judge_every is 0")
+        if self.captured and (self.accumulate > 1 or self.devices > 1):
+            raise ValueError(
+                "Training: a captured step is one batch on one device, "
+                f"got accumulate={self.accumulate} and devices={self.devices}"
+            )
+        if self.captured and self.precision == "16-mixed":
+            raise ValueError("Training: 16-mixed asks the card at every step; capture bf16-mixed")
         if self.precision == "16-mixed" and self.device == "cpu":
             raise ValueError("Training: 16-mixed needs a card; on a cpu take bf16-mixed")
 

@@ -14,10 +14,24 @@ def _seq2seq() -> tuple[type, type[nn.Module]]:
     return Seq2SeqConfig, Seq2Seq
 
 
+def _transformer() -> tuple[type, type[nn.Module]]:
+    from regard.models.transformer import Transformer, TransformerConfig
+
+    return TransformerConfig, Transformer
+
+
+def _decoder_only() -> tuple[type, type[nn.Module]]:
+    from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+
+    return DecoderOnlyConfig, DecoderOnly
+
+
 # The kind as it stands in a card, and what gives its config and its model. Each imports its own
 # when asked, so that loading one model does not import all.
 KINDS: dict[str, Callable[[], tuple[type, type[nn.Module]]]] = {
     "seq2seq": _seq2seq,
+    "transformer": _transformer,
+    "decoder-only": _decoder_only,
 }
 
 

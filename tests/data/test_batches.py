@@ -162,3 +162,41 @@ def test_a_place_outside_the_epoch_is_refused_at_once():
         batches.epoch(0, 2)
     with pytest.raises(ValueError, match="epoch: expected a number of at least 0, got -1"):
         batches.epoch(-1)
+
+
+@given(many, st.integers(1, 50), st.integers(1, 4), st.booleans())
+def test_with_a_grain_every_example_comes_once_and_equal_lengths_have_equal_forms(
+    examples, tokens, grain, shuffle
+):
+    made = TokenBatches(examples, tokens=tokens, seed=0, shuffle=shuffle, grain=grain)
+    batches = list(made.epoch(3))
+    found = [i for b in batches for i in b.indices.tolist() if i >= 0]
+    assert sorted(found) == [*range(len(examples))]
+    assert len(batches) == len(made)
+    rows = {}
+    for batch in batches:
+        length = batch.source.shape[1]
+        assert batch.target.shape == batch.source.shape and length % grain == 0
+        assert rows.setdefault(length, len(batch)) == len(batch)
+        assert size(batch) <= tokens or len(batch) == 1
+
+
+def test_rows_that_no_example_fills_hold_nothing_to_learn():
+    made = TokenBatches([([5], [6]), ([7], [])], tokens=12, seed=0, shuffle=False, grain=4)
+    (batch,) = made.epoch(0)
+    assert batch.source.tolist() == [[5, PAD, PAD, PAD], [7, PAD, PAD, PAD], [PAD] * 4]
+    assert batch.source_lengths.tolist() == [1, 1, 1]
+    assert batch.target.tolist() == [[BEGIN, 6, END, PAD], [BEGIN, END, PAD, PAD], [PAD] * 4]
+    assert batch.target_lengths.tolist() == [3, 2, 0]
+    assert batch.indices.tolist() == [0, 1, -1] and batch.tokens == 3
+
+
+def test_lengths_too_rare_to_fill_a_batch_join_the_next_longer_ones():
+    examples = [([3] * n, []) for n in (2, 2, 2, 2, 5, 8)]
+    made = TokenBatches(examples, tokens=16, seed=0, grain=4)
+    assert sorted(tuple(b.source.shape) for b in made.epoch(0)) == [(2, 8), (4, 4)]
+
+
+def test_a_grain_of_none_at_all_is_refused():
+    with pytest.raises(ValueError, match="expected a grain of at least 1, got 0"):
+        TokenBatches(some(3), tokens=9, seed=0, grain=0)

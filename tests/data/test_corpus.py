@@ -1,12 +1,18 @@
-"""A corpus: the sample or a file, parted; facts that show any change; ids that are short enough."""
+"""A corpus: by name or of files, parted; facts that show any change; ids that are short enough."""
+
+import typing
+from pathlib import Path
 
 import pytest
 
-from regard.data import bpe, corpus
-from regard.data.corpus import Corpus
+from regard.config import plain, restored
+from regard.data import bpe, corpus, multi30k, newstest, tatoeba
+from regard.data.corpus import Corpus, Name
 from regard.data.pairs import Pair
+from regard.data.splits import Split
 
 PAIRS = [Pair(f"source {i}", f"target {i}") for i in range(10)]
+NAMES = typing.get_args(Name)
 
 
 def test_the_sample_is_the_default_and_says_where_it_is_from():
@@ -24,6 +30,78 @@ def test_a_file_is_named_without_its_folder(tmp_path):
     given = Corpus(pairs=one, target=other)
     assert given.read().pairs == [Pair("x", "u"), Pair("y", "v")]
     assert str(given) == "a.en and a.fr"
+
+
+def test_parts_are_what_reading_and_parting_gives(tmp_path):
+    file = tmp_path / "mine.tsv"
+    file.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS) + "no tab\n")
+    mine, told = Corpus(pairs=file, development=2, test=3), []
+    assert mine.parts(told.append) == mine.parted(mine.read().pairs)
+    assert told == ["mine.tsv: 10 pairs; skipped no tab (1, first on line 11)"]
+    assert mine.tests() == {"test": mine.parts().test}
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n.startswith(("multi30k", "newstest"))])
+def test_data_that_comes_in_parts_keeps_them(name, monkeypatch):
+    asked, told = [], []
+    own = Split(PAIRS[:2], PAIRS[2:3], PAIRS[3:4])
+
+    def parts(language, progress):
+        asked.append(language)
+        return own
+
+    monkeypatch.setattr({"m": multi30k, "n": newstest}[name[0]], "parts", parts)
+    assert Corpus(name=name).parts(told.append) == own
+    assert (asked, told) == ([name[-2:]], [str(Corpus(name=name))])
+
+
+def test_multi30k_is_judged_by_its_own_tests(monkeypatch):
+    further = {"test_2016_flickr": PAIRS[:1], "test_2017_flickr": PAIRS[1:]}
+    monkeypatch.setattr(multi30k, "tests", lambda language, progress: {"fr": further}[language])
+    assert Corpus(name="multi30k-en-fr").tests() == further
+
+
+@pytest.mark.parametrize("name", ["tatoeba-en-fr", "tatoeba-en-de"])
+def test_all_of_tatoeba_is_parted_by_sentence(name, monkeypatch):
+    monkeypatch.setattr(
+        tatoeba, "everything", lambda language, progress: {name[-2:]: PAIRS}[language]
+    )
+    given = Corpus(name=name, development=2, test=3)
+    assert given.parts() == given.parted(PAIRS)
+
+
+def test_made_up_sentences_are_data_too():
+    parts = Corpus(name="ordered", development=20, test=30).parts()
+    assert [len(parts.train), len(parts.development), len(parts.test)] == [20_000, 20, 30]
+    assert parts.test == Corpus(name="ordered", development=20, test=30).tests()["test"]
+
+
+def test_joined_pairs_are_learned_from_and_chosen_by_but_not_judged_by():
+    alone, long = Corpus().parts(), Corpus(joined=30).parts()
+    assert long.test == alone.test
+    for before, after in [(alone.train, long.train), (alone.development, long.development)]:
+        words = [len(pair.source.split()) for pair in after]
+        assert max(words) <= 30
+        assert sum(words) == sum(len(pair.source.split()) for pair in before)
+        assert len(after) < len(before) / 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_says_what_it_is(name):
+    assert len(str(Corpus(name=name))) > 30
+    assert str(Corpus(name=name, joined=30)) == f"{Corpus(name=name)}; joined to at most 30 words"
+
+
+def test_a_card_from_before_there_were_names_still_holds():
+    old = {"pairs": None, "target": None, "development": 500, "test": 1000, "seed": 0}
+    assert restored(Corpus, {**old, "longest": 100}) == Corpus()
+    named = Corpus(name="multi30k-en-cs", joined=30)
+    assert restored(Corpus, plain(named)) == named
+
+
+def test_data_with_parts_is_not_read_to_be_parted():
+    with pytest.raises(ValueError, match="expected data to be parted, but newstest-en-de has its"):
+        Corpus(name="newstest-en-de").read()
 
 
 def test_facts_change_with_any_pair():
@@ -64,12 +142,15 @@ def test_too_few_pairs_say_what_to_do():
     ("fields", "message"),
     [
         ({"test": 0}, "Corpus: expected development, test and longest of at least 1, got 500, 0"),
-        ({"target": "x.fr"}, "Corpus: expected pairs beside target"),
+        ({"target": Path("x.fr")}, "Corpus: expected pairs beside target"),
+        ({"joined": -1}, "Corpus: expected joined of at least 0, got -1"),
+        (
+            {"name": "ordered", "pairs": Path("a/x.tsv")},
+            "Corpus: expected a name or pairs, got both: ordered and x.tsv",
+        ),
     ],
-    ids=["test", "target"],
+    ids=["test", "target", "joined", "name"],
 )
-def test_contradictions_are_refused(fields, message, tmp_path):
-    if "target" in fields:
-        fields = {"target": tmp_path / fields["target"]}
+def test_contradictions_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         Corpus(**fields)

@@ -7,7 +7,8 @@ from regard.data.cache import folders
 from regard.data.pairs import Pair
 from regard.data.splits import folded
 
-at_hand = any((folder / tatoeba.ENGLISH_FRENCH.place).is_file() for folder in folders())
+places = [tatoeba.ENGLISH_FRENCH.place, tatoeba.ENGLISH_GERMAN.place]
+at_hand = any(all((folder / place).is_file() for place in places) for folder in folders())
 needs_all = pytest.mark.skipif(not at_hand, reason="needs all of Tatoeba, which is not at hand")
 
 
@@ -49,5 +50,11 @@ def test_the_sample_is_what_selecting_gives():
 
 
 @needs_all
-def test_everything_has_the_published_number_of_pairs():
-    assert len(tatoeba.everything()) == 167_130
+@pytest.mark.parametrize(("language", "published"), [("fr", 167_130), ("de", 169_813)])
+def test_everything_has_the_published_number_of_pairs(language, published):
+    assert len(tatoeba.everything(language)) == published
+
+
+def test_another_language_is_refused():
+    with pytest.raises(ValueError, match="tatoeba: expected one of fr, de, got 'cs'"):
+        tatoeba.everything("cs")

@@ -5,7 +5,14 @@ import math
 import pytest
 import torch
 
-from regard.functional.positions import added, concatenated, distances, rotary, sinusoidal
+from regard.functional.positions import (
+    added,
+    concatenated,
+    counted,
+    distances,
+    rotary,
+    sinusoidal,
+)
 
 B, H, Q, E, P = 2, 3, 5, 7, 4
 
@@ -35,6 +42,13 @@ def test_sinusoidal_positions_a_fixed_way_apart_are_turned_alike():
 
 def test_positions_start_where_they_are_told():
     assert torch.equal(sinusoidal(3, E, start=10), sinusoidal(13, E)[10:])
+
+
+def test_each_row_may_start_at_its_own():
+    rows = sinusoidal(3, E, start=torch.tensor([10, 4]))
+    assert torch.equal(rows[0], sinusoidal(3, E, start=10))
+    assert torch.equal(rows[1], sinusoidal(3, E, start=4))
+    assert counted(2, 3).tolist() == counted(torch.tensor(2), 3).tolist() == [2, 3, 4]
 
 
 @pytest.mark.parametrize("length, width", [(-1, 4), (3, 0)])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard import attend, logits, scores, weigh
+from regard import attend, logits, look, rules, scores, weigh
 from regard.functional.scores import folds, known, picked
 from tests.mechanisms import SCORES, Sizes, asked
 
@@ -62,6 +62,68 @@ def test_relative_takes_the_scale_of_the_paper_too():
     q, k, r = torch.randn(B, H, Q, 4), torch.randn(B, H, K, 4), torch.randn(H, 5, 4)
     bare, scaled = scores.Relative(r)(q, k), scores.Relative(r, scale=None)(q, k)
     assert torch.allclose(scaled, bare / 2, atol=1e-6)
+
+
+# q, k and distances of which every product is told apart; D = 4, so that 1/√D is a half
+Q1, K3 = four([1.0, 0.0, 2.0, 0.0]), four([2.0, 0.0, 0.0, 0.0], [4.0, 0.0, 0.0, 1.0], [0.0] * 4)
+AWAY = torch.tensor([[[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 2.0, 0.0], [0.0, 0.0, 3.0, 0.0]]])
+FACTORS = {
+    "query and key": (scores.Factors(True), [1.0, 2.0, 0.0]),
+    "query and distance": (scores.Factors(False, distances=AWAY), [1.0, 1.0, 2.0]),
+    "key": (scores.Factors(False, key=torch.tensor([[1.0, 0, 0, 10]])), [1.0, 7.0, 0.0]),
+    "distance": (scores.Factors(False, position=torch.tensor([[2.0, 4.0, 6.0]])), [1.0, 1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_a_factor_by_hand(name):
+    # the only query stands on the last of three keys, the first of which is out of reach
+    score, expected = FACTORS[name]
+    assert score(Q1, K3).tolist() == [[[expected]]]
+
+
+def test_factors_add_up():
+    tables = {"distances": torch.randn(H, 5, D), "key": torch.randn(H, D)}
+    tables |= {"position": torch.randn(1, 5)}
+    q, k, places = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.arange(Q)
+    alone = [scores.Factors(False, **{name: x}, positions=places) for name, x in tables.items()]
+    whole = scores.Factors(True, **tables, positions=places)(q, k)
+    apart = [scores.Factors(True), *alone]
+    assert torch.allclose(whole, sum(score(q, k) for score in apart), atol=1e-5)
+
+
+def test_queries_with_keys_and_distances_are_shaw_s():
+    q, k, r = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.randn(H, 5, D)
+    shaw = scores.Relative(r, scale=None)(q, k)
+    assert torch.allclose(scores.Factors(True, distances=r)(q, k), shaw, atol=1e-6)
+
+
+def test_u_and_w_are_transformer_xl_s():
+    # Dai et al. 2019, 3.3: (q + u) · k + (q + w) · r, one query's distances after the other
+    q, k, r = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.randn(H, 5, D)
+    u, w = torch.randn(2, H, D)
+    apart = (torch.arange(K) - torch.arange(K - Q, K)[:, None]).clamp(-2, 2) + 2
+    expected = torch.einsum("bhqd,bhkd->bhqk", q + u[:, None], k)
+    expected += torch.einsum("bhqd,hqkd->bhqk", q + w[:, None], r[:, apart])
+    score = scores.Factors(True, r, u, torch.einsum("hd,hnd->hn", w, r))
+    assert torch.allclose(score(q, k), expected / D**0.5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shared", [1, H])
+def test_a_part_of_factors_is_the_score_of_some_queries_of_one_head(shared):
+    tables = (torch.randn(shared, 5, D), torch.randn(shared, D), torch.randn(shared, 5))
+    q, k, queries = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.tensor([4, 0, 3])
+    for score in (scores.Factors(True, *tables), scores.Factors(True, *tables, torch.arange(Q))):
+        part = score.part(1, 2, queries, K - Q)(q[1:, 2:, queries], k[1:, 2:])
+        assert torch.allclose(part[0, 0], score(q, k)[1, 2, queries], atol=1e-5)
+
+
+def test_a_look_asks_factors_for_some_rows_alone():
+    q, k = torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
+    score = scores.Factors(True, torch.randn(H, 5, D), torch.randn(H, D), torch.randn(H, 5))
+    with look() as seen:
+        weights = weigh(q, k, score=score, rule=rules.causal)
+    assert torch.allclose(seen["attend.0"].rows(1, 2, [3, 1]), weights[1, 2, [3, 1]], atol=1e-6)
 
 
 def test_cosine_is_torch_s():
@@ -164,6 +226,29 @@ WRONG = {
     ),
     "Relative: expected keys for an odd number of distances N = 2·reach + 1, got N=4": (
         lambda: scores.Relative(torch.ones(H, 4, D))
+    ),
+    "Factors: expected at least one of the four factors, got none": lambda: scores.Factors(False),
+    "Factors: expected distances of shape (H, N, D), got (5, 11)": lambda: scores.Factors(
+        distances=torch.ones(5, D)
+    ),
+    "Factors: expected distances of shape (H=3, N, D=11), got (2, 5, 11)": lambda: scores.Factors(
+        distances=torch.ones(2, 5, D)
+    ),
+    "Factors: expected distances for an odd number of distances N = 2·reach + 1, got N=4": (
+        lambda: scores.Factors(distances=torch.ones(H, 4, D))
+    ),
+    "Factors: expected key of shape (H, D), got (11,)": lambda: scores.Factors(key=torch.ones(D)),
+    "Factors: expected key of shape (H=3, D=11), got (3, 5)": lambda: scores.Factors(
+        key=torch.ones(H, 5)
+    ),
+    "Factors: expected position of shape (H, N=5), got (3, 7)": lambda: scores.Factors(
+        distances=torch.ones(H, 5, D), position=torch.ones(H, 7)
+    ),
+    "Factors: expected position for an odd number of distances N = 2·reach + 1, got N=4": (
+        lambda: scores.Factors(position=torch.ones(H, 4))
+    ),
+    "Factors: expected position of shape (H=3, N), got (2, 5)": lambda: scores.Factors(
+        position=torch.ones(2, 5)
     ),
     "Relative: expected keys of shape (H=3, N, D=11), got (2, 3, 11)": lambda: scores.Relative(
         torch.ones(2, 3, D)

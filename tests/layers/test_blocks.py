@@ -10,14 +10,21 @@ from torch.testing import assert_close
 
 from regard import look
 from regard.functional import rules
+from regard.functional.scores import scaled_dot
 from regard.layers import (
+    AdditiveScore,
     AddNorm,
     DecoderBlock,
+    Dropped,
     EncoderBlock,
+    FactorsScore,
+    Learned,
     MultiHead,
     RelativeScore,
     Rotary,
+    Scores,
 )
+from regard.layers.blocks import begin
 
 B, Q, K, H, E, INNER = 2, 5, 7, 3, 12, 11
 
@@ -94,6 +101,61 @@ def test_steps_of_a_decoder_block_are_one_forward(norm, static):
         outs.append(out)
     whole = block(x, memory, rule=rule, memory_rule=memory_rule)
     assert_close(torch.cat(outs, 1), whole)
+
+
+@torch.no_grad()
+def test_a_score_of_distances_to_the_memory_counts_from_where_it_is_asked():
+    block = DecoderBlock(E, H, INNER, score=Scores(cross=FactorsScore(H, E // H, 2)))
+    x, memory, outs = torch.randn(B, Q, E), torch.randn(B, K, E), []
+    cache, keys = block.start(B), block.cross.keys(memory)
+    for i, part in enumerate(x.split(1, 1)):
+        out, cache = block.step(part, cache, keys.asked_from(torch.tensor(i)))
+        outs.append(out)
+    assert_close(torch.cat(outs, 1), block(x, keys.asked_from(0)))
+
+
+@torch.no_grad()
+def test_what_an_encoder_block_has_read_is_gone_on_from():
+    block, x = EncoderBlock(E, H, INNER, norm="after"), torch.randn(B, K, E)
+    whole = block(x, rule=rules.causal)
+    first, keys = block.read(x[:, :4], rule=rules.causal)
+    rest, _ = block.step(x[:, 4:], keys)
+    assert_close(torch.cat([first, rest], 1), whole)
+
+
+def test_each_attention_has_its_own_score():
+    own, cross = RelativeScore(1, E // H, 2), AdditiveScore(H, E // H)
+    both, one = (DecoderBlock(E, H, INNER, score=s) for s in (Scores(own, cross), own))
+    assert both.own.score is one.own.score is own
+    assert both.cross.score is cross and one.cross.score is scaled_dot
+
+
+def test_a_bias_hides_a_memory_as_a_rule_does():
+    block, x, memory = DecoderBlock(E, H, INNER), torch.randn(B, Q, E), torch.randn(B, K, E)
+    lengths = torch.tensor([3, 7])
+    bias = torch.where(torch.arange(K) < lengths[:, None], 0.0, -math.inf)[:, None, None]
+    hidden = block(x, memory, memory_rule=rules.padding(lengths))
+    assert_close(block(x, memory, memory_bias=bias), hidden)
+
+
+def test_shares_are_dropped_where_they_belong():
+    block = DecoderBlock(E, H, INNER, dropout=Dropped(added=0.1, weights=0.2, inner=0.3))
+    assert (block.own.dropout, block.cross.dropout, block.think.dropout.p) == (0.2, 0.2, 0.3)
+    norms = (block.own_norm, block.cross_norm, block.think_norm)
+    assert [norm.dropout.p for norm in norms] == [0.1, 0.1, 0.1]
+    same = EncoderBlock(E, H, INNER, dropout=0.4)
+    assert same.own.dropout == same.think.dropout.p == same.own_norm.dropout.p == 0.4
+
+
+def test_weights_begin_within_glorot_s_bounds():
+    block, table, places = EncoderBlock(96, H, 192), nn.Embedding(101, 96), Learned(101, 96)
+    nn.ModuleList([block, table, places]).apply(begin)
+    bounds = {block.think.out: 6 / 288, block.own.out: 6 / 192, block.own.value: 6 / 384}
+    for layer, squared in bounds.items():
+        assert layer.weight.abs().max().item() == pytest.approx(squared**0.5, rel=0.02)
+        assert not layer.bias.any()
+    for drawn in (table.weight, places.table):
+        assert drawn.std().item() == pytest.approx(96**-0.5, rel=0.1)
 
 
 def test_the_future_does_not_leak_through_a_decoder_block():

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard.functional import rules
-from regard.layers import Cache, MultiHead, Rotary, StaticCache
+from regard.functional import biases, rules, scores
+from regard.layers import Cache, MultiHead, RelativeScore, Rotary, StaticCache
 
 B, H, K, D, E = 3, 2, 5, 4, 8
 
@@ -124,6 +124,37 @@ def test_gradients_are_refused_where_they_could_not_flow():
     layer = MultiHead(E, H)
     with pytest.raises(ValueError, match=r"no gradient flows .* decode under torch.no_grad\(\)"):
         layer.step(torch.randn(B, 1, E), layer.start(B).fixed(K))
+
+
+def test_queries_of_another_sequence_stand_where_they_ask_from():
+    cache, score = Cache(some(5), -some(5)), RelativeScore(H, D, 2).value()
+    assert cache.last(2).tolist() == [3, 4] and cache.score(score, 2) is score
+    for first in (1, torch.tensor(1)):
+        asked = cache.asked_from(first)
+        assert asked.last(2).tolist() == asked.score(score, 2).positions.tolist() == [1, 2]
+        assert asked.score(scores.dot, 2) is scores.dot
+        assert asked.reorder(torch.tensor([0])).last(2).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("bias", [None, torch.randn(K + 2)], ids=["bare", "biased"])
+@torch.no_grad()
+def test_finite_slots_are_hidden_by_a_bias_that_changes_nothing(bias):
+    layer, x = MultiHead(E, H), torch.randn(B, K, E)
+    outs = []
+    for finite in (False, True):
+        cache, steps = layer.start(B).fixed(K + 2, finite=finite), []
+        for part in x.split([2, 1, 2], 1):
+            out, cache = layer.step(part, cache, rule=rules.window(2), bias=bias)
+            steps.append(out)
+        outs.append(torch.cat(steps, 1))
+        assert cache.crop(1).finite == finite
+    assert_close(*outs)
+
+
+def test_finite_slots_take_no_bias_that_is_a_function():
+    cache = Cache.empty(B, H, D).fixed(K, finite=True)
+    with pytest.raises(ValueError, match=r"StaticCache: finite slots are hidden by a bias, to wh"):
+        cache.bias(biases.alibi(H), 1)
 
 
 def test_keys_of_another_shape_are_refused():

@@ -20,6 +20,7 @@ LAYERS = {
     "general_score": (layers.MultiHead(E, H, score=layers.GeneralScore(H, 4)), 2),
     "location_score": (layers.MultiHead(E, H, score=layers.LocationScore(H, 4, K)), 2),
     "relative_score": (layers.MultiHead(E, H, score=layers.RelativeScore(H, 4, 2)), 2),
+    "factors_score": (layers.MultiHead(E, H, score=layers.FactorsScore(H, 4, 2)), 2),
     "dot": (layers.Dot(), 2),
     "additive": (layers.Additive(E, E, 11), 2),
     "general": (layers.General(E, E), 2),

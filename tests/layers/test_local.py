@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from regard import look
-from regard.functional import rules
+from regard.functional import rules, selects
 from regard.layers import Additive, Dot, General, LocalM, LocalP
 
 B, Q, K, E, M, REACH = 2, 5, 17, 7, 3, 2
@@ -158,3 +158,45 @@ def test_inputs_that_do_not_fit_are_refused():
         layer(x, memory, lengths=torch.tensor([1, 2, 3]))
     with pytest.raises(ValueError, match="LocalP: expected lengths as a tensor of integers"):
         layer(x, memory, lengths=torch.tensor([1.0, 2.0]))
+
+
+def hiding(lengths):
+    """The padding as a bias."""
+    return torch.where(torch.arange(K) < lengths[:, None], 0.0, -math.inf)[:, None, None]
+
+
+@pytest.mark.parametrize("select", [selects.softmax, selects.hard], ids=["softmax", "hard"])
+@pytest.mark.parametrize("kind", [LocalM, LocalP])
+def test_a_bias_hides_what_lengths_hide_and_the_window_stays(kind, select):
+    layer, (x, memory), lengths = kind(E, M, reach=REACH), some(), torch.tensor([K, 3])
+    ruled = layer(x, memory, lengths=lengths, select=select)
+    given = {"lengths": lengths} if kind is LocalP else {}
+    assert_close(layer(x, memory, bias=hiding(lengths), select=select, **given), ruled)
+    assert_close(layer(x, memory, bias=torch.zeros(()), lengths=lengths, select=select), ruled)
+
+
+def test_each_row_may_stand_at_a_step_of_its_own():
+    layer, (x, memory) = LocalM(E, M, reach=REACH), some()
+    out = layer(x[:, :1], memory, start=torch.tensor([1, 9]), bias=torch.zeros(()))
+    rows = [layer(x[b : b + 1, :1], memory[b : b + 1], start=s) for b, s in enumerate((1, 9))]
+    assert_close(out, torch.cat(rows))
+
+
+def test_a_step_beyond_the_end_reads_nothing_under_a_bias_too():
+    layer, (x, memory) = LocalM(E, M, reach=REACH), some()
+    out = layer(x, memory.requires_grad_(), start=torch.tensor(K), bias=torch.zeros(()))
+    assert out[:, :2].any() and not out[:, 2:].any()
+    out.sum().backward()
+    assert memory.grad.isfinite().all()
+
+
+def test_local_p_draws_by_the_product_of_softmax_and_gaussian():
+    layer, (x, memory) = LocalP(E, M, reach=REACH), some()
+    given = []
+    layer(x, memory, select=lambda scores: given.append(scores) or selects.softmax(scores))
+    centre = layer.centre(x, memory)
+    scores = torch.einsum("bqe,em,bkm->bqk", x, layer.attention.score.weight[0], memory)
+    apart = torch.arange(K) - centre[..., None]
+    product = scores.exp() * torch.exp(-(apart**2) / (2 * (REACH / 2) ** 2))
+    product = product.masked_fill(apart.abs() > REACH, 0)
+    assert_close(given[0][:, 0].softmax(-1), product / product.sum(-1, keepdim=True))

@@ -215,6 +215,7 @@ def test_any_callable_is_a_score():
         (lambda p: scores.General(p), "GeneralScore"),
         (lambda p: scores.Location(p), "LocationScore"),
         (lambda p: scores.Relative(p), "RelativeScore"),
+        (lambda p: scores.Factors(position=p[:, :, 0]), "FactorsScore"),
     ],
 )
 def test_a_parameter_nobody_would_train_is_refused(score, instead):

@@ -7,7 +7,8 @@ import torch
 from torch.testing import assert_close
 
 from regard.functional import positions, rules
-from regard.layers import Learned, MultiHead, RelativeBias, Rotary, Sinusoidal
+from regard.layers import Learned, MultiHead, RelativeBias, Rotary, Sinusoidal, Unplaced
+from regard.layers.positions import named
 
 B, Q, E, H = 2, 5, 7, 3
 
@@ -40,6 +41,30 @@ def test_learned_positions_may_start_at_a_tensor():
     assert torch.equal(layer(x, start=torch.tensor(4)), layer(x, start=4))
 
 
+@pytest.mark.parametrize("layer", [Sinusoidal(E), Learned(11, E), Unplaced()])
+def test_each_row_may_start_at_its_own(layer):
+    x, starts = torch.randn(B, Q, E), torch.tensor([4, 1])
+    rows = [layer(x[i : i + 1], start=int(n)) for i, n in enumerate(starts)]
+    assert_close(layer(x, start=starts), torch.cat(rows))
+
+
+def test_a_table_for_each_row_may_stand_beside_the_tokens():
+    x, learned = torch.randn(B, Q, E), Learned(11, 3, join=positions.concatenated)
+    out = learned(x, start=torch.tensor([4, 1]))
+    assert torch.equal(out[0, :, E:], learned.table[4:9])
+    assert torch.equal(out[1, :, E:], learned.table[1:6])
+
+
+def test_tokens_without_positions_are_left_alone():
+    x = torch.randn(B, Q, E)
+    assert Unplaced()(x, start=3) is x
+
+
+def test_a_name_gives_its_positions():
+    kinds = [type(named(name, 11, E)) for name in ("sinusoidal", "learned", "none")]
+    assert kinds == [Sinusoidal, Learned, Unplaced]
+
+
 def test_learned_positions_are_learned_and_saved():
     a, b, x = Learned(11, E), Learned(11, E), torch.randn(B, Q, E)
     b.load_state_dict(a.state_dict())
@@ -51,6 +76,8 @@ def test_learned_positions_are_learned_and_saved():
 def test_more_tokens_than_positions_are_refused():
     with pytest.raises(ValueError, match="Learned: 12 tokens, but the context holds 11"):
         Learned(11, E)(torch.randn(B, Q, E), start=7)
+    with pytest.raises(ValueError, match="Learned: 13 tokens, but the context holds 11"):
+        Learned(11, E)(torch.randn(B, Q, E), start=torch.tensor([2, 8]))
 
 
 def test_rotary_turns_by_the_position():

@@ -1,5 +1,7 @@
 """A learned score is a module that holds the parameter of a value."""
 
+from typing import get_args
+
 import pytest
 import torch
 from torch import nn
@@ -10,12 +12,13 @@ from regard.functional import scores
 from regard.layers import (
     AdditiveScore,
     CosineScore,
+    FactorsScore,
     GeneralScore,
     LocationScore,
     MultiHead,
     RelativeScore,
 )
-from regard.layers.scores import at, value_of
+from regard.layers.scores import Name, at, named, value_of
 
 B, H, Q, K, D = 2, 3, 5, 7, 4
 
@@ -70,8 +73,61 @@ def test_relative_is_the_paper_pair_by_pair():
             assert_close(found[:, :, i, j], (q[:, :, i] * pair).sum(-1) / D**0.5)
 
 
-def test_positions_reach_the_score_that_asks_for_them():
-    score, places = RelativeScore(H, D, 2).value(), torch.tensor([1, 4])
+SWITCHES = ["query_key", "query_position", "key", "position"]
+
+
+def test_factors_are_the_paper_pair_by_pair():
+    module, q, k = FactorsScore(H, D, 2), torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
+    found = module.value()(q, k)
+    for i in range(Q):
+        for j in range(K):
+            r = module.distances[:, min(max(j - (i + K - Q), -2), 2) + 2]
+            a, b = q[:, :, i], k[:, :, j]
+            pair = (a * b + a * r + module.key * b + module.position * r).sum(-1) / D**0.5
+            assert_close(found[:, :, i, j], pair)
+
+
+@pytest.mark.parametrize("off", SWITCHES)
+def test_a_factor_switched_off_is_left_out_of_the_sum(off):
+    q, k = torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
+    module = FactorsScore(H, D, 2, **{off: False})
+    alone = [FactorsScore(H, D, 2, **{n: n == name for n in SWITCHES}) for name in SWITCHES]
+    for one in alone:
+        one.load_state_dict(module.state_dict(), strict=False)
+    there = [one for one, name in zip(alone, SWITCHES, strict=True) if name != off]
+    assert_close(module.value()(q, k), sum(one.value()(q, k) for one in there))
+
+
+def test_factors_hold_what_is_switched_on():
+    held = {"query_key": [], "query_position": ["distances"], "key": ["key"]}
+    held |= {"position": ["distances", "position"]}
+    for name, expected in held.items():
+        module = FactorsScore(H, D, 2, **{n: n == name for n in SWITCHES})
+        assert [n for n, _ in module.named_parameters()] == expected
+
+
+def test_a_gradient_reaches_every_factor():
+    module = FactorsScore(H, D, 2)
+    module.value()(torch.randn(B, H, Q, D), torch.randn(B, H, K, D)).square().sum().backward()
+    assert all(p.grad.any() for p in module.parameters())
+
+
+def test_factors_that_are_none_are_refused():
+    with pytest.raises(ValueError, match="FactorsScore: expected at least one of the four factors"):
+        FactorsScore(H, D, 2, **dict.fromkeys(SWITCHES, False))
+    with pytest.raises(ValueError, match="FactorsScore: expected reach >= 0, got -1"):
+        FactorsScore(H, D, -1)
+
+
+def test_a_name_gives_its_score():
+    values = [type(value_of(named(name, H, D))) for name in get_args(Name)]
+    assert values == [scores.Dot, scores.Dot, scores.Additive, scores.Cosine, scores.General]
+    assert named("dot", H, D) is scores.dot and named("scaled_dot", H, D) is scores.scaled_dot
+
+
+@pytest.mark.parametrize("module", [RelativeScore(H, D, 2), FactorsScore(H, D, 2)])
+def test_positions_reach_the_score_that_asks_for_them(module):
+    score, places = module.value(), torch.tensor([1, 4])
     q, k = torch.randn(B, H, K, D), torch.randn(B, H, K, D)
     assert_close(at(score, places)(q[:, :, places], k), score(q, k)[:, :, places])
     assert at(scores.dot, places) is scores.dot

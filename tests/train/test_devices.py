@@ -4,9 +4,10 @@ import sys
 import warnings
 
 import pytest
+import torch
 
 from regard.train import Training
-from regard.train.devices import launched, quiet
+from regard.train.devices import launched, multiplying, quiet
 
 
 def test_one_process_on_the_device_that_was_asked_for(capfd):
@@ -34,3 +35,12 @@ def test_loggers_and_warnings_are_what_they_were_before():
     assert level == logging.ERROR
     assert logger.level != logging.ERROR
     assert warnings.filters == filters
+
+
+def test_tf32_holds_while_training_and_no_longer():
+    before = torch.get_float32_matmul_precision()
+    with multiplying(Training(precision="tf32")):
+        assert torch.get_float32_matmul_precision() == "high"
+    assert torch.get_float32_matmul_precision() == before
+    with multiplying(Training()):
+        assert torch.get_float32_matmul_precision() == before

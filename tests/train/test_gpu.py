@@ -1,6 +1,7 @@
 import pytest
+import torch
 
-from regard.train import fit
+from regard.train import Optimizer, Schedule, fit
 from tests.train import toy
 
 pytestmark = pytest.mark.gpu
@@ -16,3 +17,32 @@ def test_a_training_on_a_card_goes_on_to_the_same_losses(tmp_path, precision, ca
     ours, theirs = ([x["loss"] for x in toy.said(tmp_path / r)][-1:] for r in ("parts", "whole"))
     assert ours == pytest.approx(theirs, rel=1e-5)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw", "adadelta", "sgd"])
+def test_captured_steps_are_the_steps_as_told(tmp_path, kind):
+    losses = []
+    for captured in (False, True):
+        fields = {"device": "cuda", "captured": captured, "optimizer": Optimizer(kind)}
+        training = toy.training(**fields, steps=40, schedule=Schedule("cosine", warmup=5))
+        run = tmp_path / str(captured)
+        fit(_still(toy.model()), toy.loss, toy.Batches(), training, run=run)
+        losses.append([x["loss"] for x in toy.said(run)])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+
+
+def _still(model):
+    model[1].p = 0.0
+    return model
+
+
+def test_captured_dropout_differs_from_step_to_step(tmp_path):
+    class Same:
+        def epoch(self, number, start=0):
+            return iter([toy.Batch(torch.ones(64, 3), 64)] * (5 - start))
+
+    still = Optimizer("sgd", rate=1e-20)
+    fields = {"device": "cuda", "captured": True, "optimizer": still, "report_every": 1}
+    fit(toy.model(), toy.loss, Same(), toy.training(**fields, steps=9), run=tmp_path)
+    losses = [x["loss"] for x in toy.said(tmp_path)]
+    assert len(set(losses)) == 9

@@ -87,3 +87,10 @@ def test_a_wrong_choice_is_answered_with_the_choices(kind, name):
     words = rf"{kind.__name__}: expected {name} to be one of .*, got other"
     with pytest.raises(ValueError, match=words):
         kind.__post_init__(given)
+
+
+def test_a_captured_step_is_one_batch_on_one_device_in_a_precision_that_does_not_ask():
+    with pytest.raises(ValueError, match="a captured step is one batch on one device, got accumul"):
+        Training(captured=True, accumulate=2)
+    with pytest.raises(ValueError, match="16-mixed asks the card at every step"):
+        Training(captured=True, precision="16-mixed")

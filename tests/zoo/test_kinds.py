@@ -19,6 +19,13 @@ def test_every_kind_is_a_model_made_of_its_config(kind):
     assert config.__dataclass_params__.frozen
 
 
+@pytest.mark.parametrize("kind", ["transformer", "decoder-only"])
+def test_a_config_that_says_its_kind_says_that_of_the_table(kind):
+    config, _ = kinds.classes(kind)
+    assert config().kind == kind
+    assert next(iter(config.__dataclass_fields__)) == "kind"
+
+
 def test_a_name_that_is_almost_a_kind_gets_a_hint():
     with pytest.raises(ValueError, match=r"no kind of model 'seq2sec'.* did you mean seq2seq\?"):
         kinds.classes("seq2sec")

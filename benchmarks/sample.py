@@ -1,6 +1,6 @@
 """What the default translator reaches with attention and without.
 
-    python -m benchmarks.translate
+    python -m benchmarks.sample
 
 Trains every line of the table anew and writes docs/results/translate.json and translate.md.
 """
@@ -30,7 +30,7 @@ LINES = {
 }
 HEAD = """# The default translator
 
-Written by `python -m benchmarks.translate`; no number here is typed by hand. Short English-French
+Written by `python -m benchmarks.sample`; no number here is typed by hand. Short English-French
 pairs of Tatoeba: {train:,} to learn from, {development:,} to choose by and {test:,} to judge by,
 with no sentence of either language on two sides. BLEU and chrF in points, by sacreBLEU, on the
 {test:,}; loss in nats a token. Decoding is greedy, and in "beam {beam}" by so many beams with a
@@ -61,7 +61,7 @@ def page(found: dict[str, Any]) -> str:
     head = (
         f"| | BLEU | beam {BEAM} | chrF | loss | seconds | command |\n|---|---|---|---|---|---|---|"
     )
-    about = HEAD.format(**found["pairs"], beam=BEAM, penalty=translate.PENALTY)
+    about = HEAD.format(**found["pairs"], beam=BEAM, penalty=PENALTY)
     return "\n".join([about, f"{told} · commit {found['commit']}", "", head, *rows, ""])
 
 
@@ -71,7 +71,7 @@ def main() -> None:
     for name, settings in LINES.items():
         lines[name] = measured(settings)
         print(f"{name}: {lines[name]}", flush=True)
-    parts = facts(Corpus().parted(Corpus().read().pairs))
+    parts = facts(Corpus().parts())
     counts = {name: parts[name] for name in ("train", "development", "test")}
     found = {**machine(), "pairs": counts, "lines": lines}
     RESULTS.mkdir(parents=True, exist_ok=True)

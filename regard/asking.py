@@ -1,0 +1,119 @@
+"""What was typed, as values: a recipe, its config, a trained model; and what an error deserves."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import typer
+
+from regard.meant import meant
+
+# Each recipe's module, imported when asked for, and what it is, for a list that imports nothing.
+RECIPES = {"translate": ("regard.recipes.translate", "recurrent nets and Transformers that translate")}
+# What was typed is not there or does not fit: exit code 2. Typer does not say its name in public.
+UsageError: Any = typer.BadParameter.__base__
+# Under which name a recipe holds what can be asked for by a word: whole configs, and tables.
+OFFERED = {"like": "LIKE", "grid": "GRIDS"}
+
+
+def recipe(name: str) -> ModuleType:
+    """The module of a recipe."""
+    if name not in RECIPES:
+        near = meant(name, RECIPES)
+        raise UsageError(f"expected a recipe ({', '.join(RECIPES)}), got {name or 'none'}{near}")
+    return import_module(RECIPES[name][0])
+
+
+def loaded(name: str) -> tuple[Any, ModuleType]:
+    """A trained model, and its recipe."""
+    from regard import zoo
+
+    with typed():
+        folder = zoo.found(name)
+    found = zoo.load(folder)
+    return found, recipe(found.card["recipe"])
+
+
+def settled(name: str | None, resume: Path | None, settings: list[str]) -> tuple[str, Any]:
+    """A recipe's name and its config: new or as in the run that goes on, with these settings.
+
+    A new one is the recipe's own, or with `like=NAME` another that it offers by that name.
+    """
+    from regard import config, zoo
+
+    like, others = apart("like", settings)
+    if like is not None and resume is not None:
+        raise UsageError(f"expected like={like} for a new run, got --resume {resume}")
+    with typed():
+        named, told = zoo.begun(resume) if resume else (str(name or ""), {})
+        if name not in (None, named):
+            raise UsageError(f"{resume} is a run of {named}, got {name}")
+        module = recipe(named)
+        base = (
+            config.restored(module.Config, told) if like is None else offered(module, "like", like)
+        )
+        return named, config.override(base, others)
+
+
+def planned(name: str, grid: str, settings: list[str], out: Path | None, only: str | None) -> Any:
+    """The plan of a grid that a recipe offers, with these settings."""
+    from regard.train.grids import planned
+    from regard.train.runs import RUNS
+
+    found, folder = offered(recipe(name), "grid", grid), out or RUNS / name / f"grid-{grid}"
+    if any(setting.startswith("like=") for setting in settings):
+        raise UsageError(f"expected no like=… beside grid={grid}, which begins with its own config")
+    with typed():
+        return planned(name, grid, found, settings, folder, only=only)
+
+
+def apart(word: str, settings: list[str]) -> tuple[str | None, list[str]]:
+    """What was typed as `word=…`, or None, and all the other settings."""
+    values = [text.removeprefix(f"{word}=") for text in settings if text.startswith(f"{word}=")]
+    if len(values) > 1:
+        raise UsageError(f"expected {word}=… once, got {' and '.join(values)}")
+    others = [text for text in settings if not text.startswith(f"{word}=")]
+    return (values[0] if values else None), others
+
+
+def offers(module: ModuleType, word: str) -> dict[str, Any]:
+    """What may stand behind `word=` for this recipe, by name; a recipe need not offer any."""
+    there: dict[str, Any] = vars(module).get(OFFERED[word], {})
+    return there
+
+
+def offered(module: ModuleType, word: str, name: str) -> Any:
+    """What a recipe offers as `word=name`."""
+    there = offers(module, word)
+    if name not in there:
+        known = f"one of {', '.join(there)}" if there else "nothing: this recipe has none"
+        raise UsageError(f"expected {word}=… with {known}, got {name}{meant(name, there)}")
+    return there[name]
+
+
+@contextmanager
+def typed() -> Iterator[None]:
+    """Inside, whatever does not fit is what was typed."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def judged(error: BaseException) -> tuple[int, str]:
+    """The exit code and the one line that an error deserves."""
+    line = str(error).removeprefix("load: ")
+    if isinstance(error, BrokenPipeError):
+        return 0, ""  # who read this has seen enough
+    if isinstance(error, KeyboardInterrupt):
+        return 1, "interrupted"
+    if isinstance(error, UsageError):
+        return 2, error.format_message().removeprefix("load: ")
+    if isinstance(error, OSError) and error.strerror:
+        return 1, f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+    if isinstance(error, ValueError | ModuleNotFoundError | OSError) and line:
+        return 1, line
+    return 1, f"{type(error).__name__}: {line}; run again with --debug to see where"

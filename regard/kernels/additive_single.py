@@ -1,0 +1,152 @@
+"""The whole backward of additive attention in one launch, for calls of one query, as decoders make.
+
+Tiles of scores have rows for many queries, and with one of them nearly all of their work is in
+vain. Here a program has one head and goes through its keys: at most twice, and once if they fit
+into one block. It forms no tile of queries.
+
+The twin is autograd through `regard.functional.attention`. The algebra: `docs/kernels.md`.
+"""
+
+import triton
+import triton.language as tl
+
+from regard.kernels.additive_factors import LOG2E
+from regard.kernels.additive_rules import shown, span
+from regard.kernels.additive_scores import bent, tanh
+
+
+# fmt: off
+@triton.jit
+def descend_single(
+    q_ptr, k_ptr, v_ptr, vector_ptr, lse_ptr, d_out_ptr, room_ptr, g_ptr,
+    dq_ptr, dk_ptr, dv_ptr, dw_ptr, first_ptr, last_ptr, ids_ptr, mask_ptr, bias_ptr,
+    H, K, D, E, back, ahead, ids_stride,
+    q_strides, k_strides, v_strides, mask_strides, bias_strides,
+    BK: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr, CHUNKS: tl.constexpr, PTX: tl.constexpr,
+):
+    """All gradients of one head's only query, its keys, their values and the vector.
+
+    Rows of keys and values are gone through in CHUNKS, of BD and BE numbers. Weights and their
+    gradient wait in room (B·H, 2, K); without it all keys are in one block and nothing waits. That
+    of the scores goes to g (B·H, K), if somebody wants it. No head shares its keys.
+    """
+    # fmt: on
+    ONE: tl.constexpr = room_ptr is None
+    EXACT: tl.constexpr = q_ptr.dtype.element_ty == tl.float32
+    bh = tl.program_id(0).to(tl.int64)
+    b, h = bh // H, bh % H
+    q_ptr += b * q_strides[0] + h * q_strides[1]
+    k_ptr += b * k_strides[0] + h * k_strides[1]
+    v_ptr += b * v_strides[0] + h * v_strides[1]
+    vector_ptr += h * D
+    d_out_ptr += bh * E
+    lse = tl.load(lse_ptr + bh)
+    lowest, end = span(0, 1, b, 1, K, back, ahead, first_ptr, last_ptr)
+    total, mean = 0.0, 0.0
+    p, slopes = tl.zeros([BK], tl.float32), tl.zeros([BK], tl.float32)
+    for start in range(0, BK if ONE else K, BK):
+        j = start + tl.arange(0, BK)
+        s, slopes = _against(
+            q_ptr, k_ptr, v_ptr, vector_ptr, d_out_ptr, j, (j >= lowest) & (j < end), D, E,
+            k_strides[2], v_strides[2], BK, BD, BE, CHUNKS, PTX,
+        )  # fmt: skip
+        s = shown(
+            s, b, h, tl.full([], 0, tl.int64), j, 1, K, back, ahead, first_ptr, last_ptr,
+            ids_ptr, ids_stride, mask_ptr, mask_strides, bias_ptr, bias_strides, PTX,
+        )  # fmt: skip
+        # a key that is not seen weighs nothing; a blind query sees none
+        weighs = s != -float("inf")
+        p = tl.where(weighs, tl.exp2((s - tl.where(weighs, lse, 0.0)) * LOG2E), 0.0)
+        # a value that is not seen may be anything, even NaN; one that is NaN shows
+        slopes = tl.where(p != 0, slopes, 0.0)
+        total += tl.sum(p, 0)
+        mean += tl.sum(p * slopes, 0)
+        if not ONE:
+            tl.store(room_ptr + bh * 2 * K + j, p, mask=j < K)
+            tl.store(room_ptr + bh * 2 * K + K + j, slopes, mask=j < K)
+    if not ONE:
+        tl.debug_barrier()  # threads need each other's weights
+    total = tl.where(total > 0, total, 1.0)
+    mean /= total
+    for chunk in range(CHUNKS):
+        d, e = chunk * BD + tl.arange(0, BD), chunk * BE + tl.arange(0, BE)
+        q, vector = _numbers(q_ptr, d, D), _numbers(vector_ptr, d, D)
+        q = tl.where(q == q, q, 0.0)  # NaN that sees something has come through the weights
+        d_out = _numbers(d_out_ptr, e, E)
+        dq, dw = tl.zeros([BD], tl.float32), tl.zeros([BD], tl.float32)
+        for start in range(0, BK if ONE else K, BK):
+            j = start + tl.arange(0, BK)
+            if not ONE:
+                p = tl.load(room_ptr + bh * 2 * K + j, mask=j < K, other=0)
+                slopes = tl.load(room_ptr + bh * 2 * K + K + j, mask=j < K, other=0)
+            weights = p / total
+            g = weights * (slopes - mean)
+            if ONE:
+                g -= weights * tl.sum(g, 0)  # what rounding left of the mean
+            if g_ptr is not None:
+                tl.store(g_ptr + bh * K + j, g, mask=(j < K) & (chunk == 0))
+            seen, row = (weights != 0)[:, None], (bh * K + j)[:, None]
+            k = _rows(k_ptr, k_strides[2], j, d, seen, D)
+            t, steep = _through(q[None, :] + k, EXACT, PTX)
+            gained = g[:, None] * steep  # (BK, BD)
+            dq += tl.sum(gained, 0)
+            dw += tl.sum(g[:, None] * t, 0)
+            inside = (j < K)[:, None] & (d < D)[None, :]
+            dk = gained * vector[None, :]
+            tl.store(dk_ptr + row * D + d[None, :], dk.to(dk_ptr.dtype.element_ty), mask=inside)
+            inside = (j < K)[:, None] & (e < E)[None, :]
+            dv = tl.where(seen, weights[:, None] * d_out[None, :], 0.0)  # (BK, BE)
+            tl.store(dv_ptr + row * E + e[None, :], dv.to(dv_ptr.dtype.element_ty), mask=inside)
+        dq = (dq * vector).to(dq_ptr.dtype.element_ty)
+        tl.store(dq_ptr + bh * D + d, dq, mask=d < D)
+        tl.store(dw_ptr + bh * D + d, dw, mask=d < D)
+
+
+# fmt: off
+@triton.jit
+def _against(
+    q_ptr, k_ptr, v_ptr, vector_ptr, d_out_ptr, j, there, D, E, k_stride, v_stride,
+    BK: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr, CHUNKS: tl.constexpr, PTX: tl.constexpr,
+):
+    """The scores of the query with keys j, where any are, and the gradient of their weights.
+
+    In half precision the scores are less by the sum of the vector, as in `bent`.
+    """
+    # fmt: on
+    EXACT: tl.constexpr = q_ptr.dtype.element_ty == tl.float32
+    s, slopes = tl.zeros([BK], tl.float32), tl.zeros([BK], tl.float32)
+    for chunk in range(CHUNKS):
+        d, e = chunk * BD + tl.arange(0, BD), chunk * BE + tl.arange(0, BE)
+        # all that is loaded is under way before anything waits for it
+        k = _rows(k_ptr, k_stride, j, d, there[:, None], D)
+        v = _rows(v_ptr, v_stride, j, e, there[:, None], E)
+        q, vector = _numbers(q_ptr, d, D), _numbers(vector_ptr, d, D)
+        d_out = _numbers(d_out_ptr, e, E)
+        s += tl.sum(vector[None, :] * bent(q[None, :] + k, EXACT, PTX), 1)
+        slopes += tl.sum(d_out[None, :] * v, 1)
+    return s, slopes
+
+
+@triton.jit
+def _through(x, EXACT: tl.constexpr, PTX: tl.constexpr):
+    """tanh of x and its slope, 1 − tanh²."""
+    if EXACT:
+        t = tanh(x, PTX)
+        steep = 1 - t * t
+    else:
+        less = bent(x, False, PTX)  # tanh − 1
+        t, steep = less + 1, -less * (less + 2)
+    return t, steep
+
+
+@triton.jit
+def _numbers(ptr, at, N):
+    """Numbers of one row, and zeros past its end."""
+    return tl.load(ptr + at, mask=at < N, other=0).to(tl.float32)
+
+
+@triton.jit
+def _rows(ptr, stride, j, at, there, N):
+    """Numbers of rows j, where they are `there`, and zeros elsewhere."""
+    at, j = at[None, :], j[:, None].to(tl.int64)
+    return tl.load(ptr + j * stride + at, mask=there & (at < N), other=0).to(tl.float32)

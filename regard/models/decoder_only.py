@@ -1,0 +1,172 @@
+"""Translation without an encoder: the source, then the target, as one sequence that is written on.
+
+Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", 4.2.3 (T-D). With a prefix,
+the source is seen both ways: Raffel et al. 2020 (T5), 3.2.2, the prefix LM.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard import check
+from regard.layers import positions, scores
+from regard.layers.blocks import Dropped, EncoderBlock, Norm, begin
+from regard.layers.caches import Keys, StaticCache
+
+
+@dataclass(frozen=True)
+class DecoderOnlyConfig:
+    """Sizes and parts; the defaults are those of a Transformer's base, with twice its layers."""
+
+    kind: Literal["decoder-only"] = "decoder-only"
+    # pieces of words, of both languages
+    vocabulary: int = 37_000
+    width: int = 512
+    heads: int = 8
+    layers: int = 12
+    # width inside the feed-forward layers
+    inner: int = 2048
+    # of embeddings, and of what a layer adds
+    dropout: float = 0.1
+    # of attention weights, and inside the feed-forward layers
+    weights_dropout: float = 0.0
+    inner_dropout: float = 0.0
+    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
+    # how many learned positions there are, for source and target together
+    context: int = 1024
+    norm: Norm = "after"
+    # one table for input and output
+    tied: bool = True
+    score: scores.Name = "scaled_dot"
+    # whether the source is seen both ways, not only backwards
+    prefix: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("vocabulary", "width", "heads", "layers", "inner", "context"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"DecoderOnly: expected {name} ≥ 1, got {getattr(self, name)}")
+        if self.width % self.heads:
+            raise ValueError(
+                f"DecoderOnly: width {self.width} does not split into {self.heads} heads"
+            )
+        for name in ("dropout", "weights_dropout", "inner_dropout"):
+            share = getattr(self, name)
+            if not 0 <= share < 1:
+                raise ValueError(f"DecoderOnly: expected {name} in [0, 1), got {share}")
+
+
+class State(NamedTuple):
+    """What is carried from step to step; all of it batch first."""
+
+    own: tuple[Keys, ...]  # a layer each: the source, its padding, and what was written so far
+    bias: Tensor  # (B, 1, 1, K): −inf in the padding of the source, else 0
+    position: Tensor  # (B,): where the next token stands; no padding stands before it
+
+
+class DecoderOnly(nn.Module):
+    """Read on from a sentence into its translation."""
+
+    def __init__(self, config: DecoderOnlyConfig):
+        super().__init__()
+        self.config = config
+        self.tokens = nn.Embedding(config.vocabulary, config.width)
+        self.places = positions.named(config.positions, config.context, config.width)
+        shares = Dropped(config.dropout, config.weights_dropout, config.inner_dropout)
+        blocks = [
+            EncoderBlock(
+                config.width,
+                config.heads,
+                config.inner,
+                norm=config.norm,
+                dropout=shares,
+                score=scores.named(config.score, config.heads, config.width // config.heads),
+            )
+            for _ in range(config.layers)
+        ]
+        self.blocks = cast(Sequence[EncoderBlock], nn.ModuleList(blocks))
+        # what is normed before each layer is normed once more at the end
+        self.norm = nn.LayerNorm(config.width) if config.norm == "before" else nn.Identity()
+        self.out = nn.Linear(config.width, config.vocabulary, bias=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.apply(begin)
+        if config.tied:
+            self.out.weight = self.tokens.weight
+
+    def forward(self, source: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+        """Logits (B, T, V) for the token after each of `target` (B, T).
+
+        Args:
+            source: tokens (B, S), and how many of each row are no padding (B,).
+        """
+        tokens, lengths = _refused(source)
+        check.shape("DecoderOnly", "target", target, B=tokens.shape[0], T=None)
+        S, T = tokens.shape[1], target.shape[1]
+        x = torch.cat([self._embedded(tokens), self._embedded(target, start=lengths)], 1)
+        bias = self._bias(lengths, S, S + T)
+        for block in self.blocks:
+            x = block(x, bias=bias)
+        return self.out(self.norm(x[:, S:]))
+
+    def start(self, source: tuple[Tensor, Tensor], *, size: int | None = None) -> State:
+        """The state before the first token of the target; `source` as in `forward`.
+
+        Args:
+            size: how many tokens of the target there is room for, in caches whose shapes never
+                change; None lets them grow.
+        """
+        tokens, lengths = _refused(source)
+        S = tokens.shape[1]
+        x, bias, own = self._embedded(tokens), self._bias(lengths, S, S), list[Keys]()
+        for block in self.blocks:
+            x, keys = block.read(x, bias=bias)
+            own.append(keys if size is None else keys.fixed(S + size, finite=True))
+        hidden = _hidden(lengths, S)
+        return State(tuple(own), hidden if size is None else F.pad(hidden, (0, size)), lengths)
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Logits (B, V) for the token after `tokens` (B,), and the state there."""
+        x = self._embedded(tokens[:, None], start=state.position)
+        grows = not isinstance(state.own[0], StaticCache)
+        bias = F.pad(state.bias, (0, 1)) if grows else state.bias
+        own: list[Any] = []
+        past: Any
+        for block, past in zip(self.blocks, state.own, strict=True):
+            x, longer = block.step(x, past, bias=bias)
+            own.append(longer)
+        return self.out(self.norm(x[:, 0])), State(tuple(own), bias, state.position + 1)
+
+    def _embedded(self, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
+        # drawn small, to serve as output weights too; as large as positions when it is read
+        x = self.tokens(tokens) * self.config.width**0.5
+        return self.dropout(self.places(x, start=start))
+
+    def _bias(self, lengths: Tensor, first: int, whole: int) -> Tensor:
+        """−inf where one of L tokens may not see another (B, 1, L, L); the source has the first."""
+        places = torch.arange(whole, device=lengths.device)
+        seen = places <= places[:, None]  # (L, L)
+        if self.config.prefix:
+            seen = seen | (places < first)
+        ahead = torch.where(seen, 0.0, -torch.inf)
+        return ahead + F.pad(_hidden(lengths, first), (0, whole - first))
+
+
+def _hidden(lengths: Tensor, size: int) -> Tensor:
+    """−inf in the padding of a source of `size` places (B, 1, 1, S), else 0."""
+    # A rule would clear keys of NaN in every layer; what stands in the padding is finite.
+    real = torch.arange(size, device=lengths.device) < lengths[:, None]
+    return torch.where(real, 0.0, -torch.inf)[:, None, None]
+
+
+def _refused(source: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """The source, if it is one."""
+    tokens, lengths = source
+    check.shape("DecoderOnly", "source", tokens, B=None, S=None)
+    check.shape("DecoderOnly", "lengths", lengths, B=tokens.shape[0])
+    S = tokens.shape[1]
+    if check.readable(lengths) and not ((lengths > 0) & (lengths <= S)).all():
+        raise ValueError(f"DecoderOnly: expected lengths from 1 to S={S}, got {lengths.tolist()}")
+    return source

@@ -1,0 +1,131 @@
+"""What a translation is made of: data, a model, how it is trained, and whole settings by name."""
+
+from dataclasses import dataclass, field, replace
+
+from torch import nn
+
+from regard.data import bpe
+from regard.data.corpus import Corpus
+from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.train.settings import Optimizer, Schedule, Training
+
+ModelConfig = Seq2SeqConfig | TransformerConfig | DecoderOnlyConfig
+MODELS: dict[type, type[nn.Module]] = {
+    Seq2SeqConfig: Seq2Seq,
+    TransformerConfig: Transformer,
+    DecoderOnlyConfig: DecoderOnly,
+}
+
+SMALL = Seq2SeqConfig(
+    vocabulary=2000,
+    embedding=128,
+    width=128,
+    alignment=96,
+    readout=128,
+    dropout=0.2,
+    tied=True,
+)
+QUICK = Training(
+    steps=1200,
+    optimizer=Optimizer("adam", rate=5e-3),
+    schedule=Schedule("cosine", warmup=100),
+    judge_every=300,
+    save_every=300,
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole recipe; the defaults are sized for two cores and a minute or two."""
+
+    # stands in the name of the run's folder
+    name: str = "small"
+    data: Corpus = field(default_factory=Corpus)
+    model: ModelConfig = SMALL
+    training: Training = QUICK
+    # places of source or target in a batch, padding included
+    tokens: int = 800
+    # lengths of a batch are rounded up to a multiple of this, so that few forms are captured
+    grain: int | None = None
+    # share of the probability that is spread over all words
+    smoothing: float = 0.1
+    # how much two passes with different dropout must agree (R-Drop); 0 makes one pass
+    consistency: float = 0.0
+    # how the trained model is measured: 1 beam is greedy
+    beam: int = 1
+
+    def __post_init__(self) -> None:
+        # all that can be known before a folder is opened
+        if self.tokens < 1 or not 0 <= self.smoothing < 1 or self.consistency < 0:
+            raise ValueError(
+                f"translate: expected tokens of at least 1, smoothing from 0 to less than 1 and "
+                f"consistency of at least 0, "
+                f"got {self.tokens}, {self.smoothing} and {self.consistency}"
+            )
+        if self.model.vocabulary < bpe.FEWEST:
+            raise ValueError(
+                f"translate: expected model.vocabulary of at least {bpe.FEWEST} (every byte), "
+                f"got {self.model.vocabulary}"
+            )
+        if self.training.devices > 1:
+            raise ValueError("translate: one device for now, got training.devices of more")
+
+
+MULTI30K = Config(
+    name="multi30k",
+    data=Corpus("multi30k-en-de"),
+    tokens=4096,
+    grain=8,
+    beam=5,
+    training=Training(
+        steps=6000,
+        optimizer=Optimizer("adam", betas=(0.9, 0.98), eps=1e-9, rate=5e-3),
+        schedule=Schedule("inverse_square_root", warmup=2000),
+        precision="bf16-mixed",
+        captured=True,
+        average=0.999,
+        judge_every=500,
+        save_every=1000,
+        report_every=100,
+        watch="bleu_lc_tok",
+        best="highest",
+    ),
+)
+TRANSFORMER = replace(
+    MULTI30K,
+    name="transformer",
+    model=TransformerConfig(
+        vocabulary=10_000, width=128, heads=4, layers=4, inner=256, dropout=0.3
+    ),
+)
+RNN = replace(
+    MULTI30K,
+    name="rnn",
+    model=Seq2SeqConfig(
+        vocabulary=10_000,
+        embedding=256,
+        width=256,
+        alignment=256,
+        readout=256,
+        dropout=0.4,
+        tied=True,
+    ),
+    training=replace(
+        MULTI30K.training,
+        steps=4000,
+        optimizer=Optimizer("adam", rate=2e-3),
+        schedule=Schedule("cosine", warmup=300),
+    ),
+)
+ORDERED = replace(
+    Config(),
+    name="ordered",
+    data=Corpus("ordered"),
+    # without dropout a word is as well found in what its neighbours remember of it
+    model=replace(SMALL, dropout=0.4),
+    smoothing=0.0,
+    training=replace(QUICK, steps=1500, optimizer=Optimizer("adam", rate=3e-3)),
+)
+LIKE = {"small": Config(), "rnn": RNN, "transformer": TRANSFORMER}

@@ -1,0 +1,104 @@
+"""The tables of docs/results.md: which settings stand side by side, and with which seeds."""
+
+from dataclasses import replace
+from itertools import product
+
+from regard.models.transformer import Attention
+from regard.recipes.translate.config import ORDERED, RNN, TRANSFORMER
+from regard.train.grids import Grid, Row
+
+SEEDS = (0, 1, 2)
+# Column and where its number stands in a card.
+COLUMNS = {
+    "2016": "bleu_lc_tok",
+    "2017": "test_2017_flickr.bleu_lc_tok",
+    "COCO": "test_2017_mscoco.bleu_lc_tok",
+    "cased 2016": "bleu",
+    "cased 2017": "test_2017_flickr.bleu",
+    **{f"{a}-{a + 9} words": f"{a}-{a + 9}.bleu_lc_tok" for a in range(1, 70, 10)},
+    "alignment error": "alignment_error",
+    "loss": "loss",
+}
+
+_AFTER = ("model.asks=after",)
+_SPANS = {"global": "global", "local-m": "local_m", "local-p": "local_p"}
+_LUONG = tuple(
+    Row(f"{score}, {words}", (*_AFTER, f"model.attention={score}", f"model.span={span}"))
+    for score, (words, span) in product(("dot", "general", "concat", "location"), _SPANS.items())
+)
+_FACTORS = {
+    "query and key content": "query_key",
+    "query content and position": "query_position",
+    "key content": "key",
+    "position": "position",
+}
+_ZHU = tuple(
+    Row(f"{where} attention without {words}", (f"model.{part}.factors.{name}=false",))
+    for (where, part), (words, name) in product(
+        {"encoder self": "encoder", "cross": "cross"}.items(), _FACTORS.items()
+    )
+)
+_ORDER = {
+    "additive": (),
+    "dot": (*_AFTER, "model.attention=dot"),
+    "general": (*_AFTER, "model.attention=general"),
+    "general, local-p": (*_AFTER, "model.attention=general", "model.span=local_p"),
+    "location": (*_AFTER, "model.attention=location"),
+}
+_ALL = Attention("factors")
+_FACTORED = replace(
+    TRANSFORMER,
+    model=replace(TRANSFORMER.model, positions="none", encoder=_ALL, decoder=_ALL, cross=_ALL),
+)
+
+GRIDS = {
+    "rnn": Grid(
+        "Recurrent nets with and without attention",
+        RNN,
+        (
+            Row("Bahdanau", ()),
+            Row("no attention, the state handed over", ("model.attention=none",)),
+            Row("no attention, one context at every step", ("model.attention=context",)),
+        ),
+        seeds=SEEDS,
+    ),
+    "luong": Grid(
+        "Luong's scores and spans, and hard attention",
+        RNN,
+        (
+            *_LUONG,
+            Row("general, global, hard", (*_AFTER, "model.attention=general", "model.select=hard")),
+        ),
+        against="dot, global",
+    ),
+    "transformer": Grid("The Transformer", TRANSFORMER, (Row("scaled dot", ()),), seeds=SEEDS),
+    "scores": Grid(
+        "The Transformer with other scores in all three attentions",
+        TRANSFORMER,
+        tuple(
+            Row(score, tuple(f"model.{p}.score={score}" for p in ("encoder", "decoder", "cross")))
+            for score in ("scaled_dot", "dot", "additive", "cosine", "general")
+        ),
+        against="scaled_dot",
+    ),
+    "zhu": Grid(
+        "Zhu's four factors, switched off one by one",
+        _FACTORED,
+        (Row("all factors", ()), *_ZHU),
+        against="all factors",
+    ),
+    "long": Grid(
+        "Joined sentences: trained on sources of at most 30 words, tested on up to 70",
+        replace(RNN, data=replace(RNN.data, joined=30)),
+        (
+            Row("Bahdanau", ()),
+            Row("no attention, the state handed over", ("model.attention=none",)),
+            Row("no attention, one context at every step", ("model.attention=context",)),
+        ),
+    ),
+    "order": Grid(
+        "Made-up sentences in reversed order: where the model looks, beside where it should",
+        ORDERED,
+        tuple(Row(label, settings) for label, settings in _ORDER.items()),
+    ),
+}

@@ -1,0 +1,66 @@
+"""What a translator learns from a batch: every word, given the source and the words before it."""
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batches import PAD, Batch, TokenBatches
+from regard.functional import losses
+from regard.models.seq2seq import Seq2SeqConfig
+
+# Xu et al. 2015, 4.2 and its published code: the weight of what was drawn, of its entropy, and how
+# much of the past the moving baseline keeps.
+DRAWN, ENTROPY, KEPT = 0.1, 0.002, 0.9
+
+
+def loss(model: nn.Module, batch: Batch, *, smoothing: float, consistency: float) -> Tensor:
+    """The mean over the words of a batch."""
+    if isinstance(model.config, Seq2SeqConfig) and model.config.select == "hard":
+        return _drawn(model, batch, smoothing)
+    if not consistency:
+        return losses.mean(*_words(model, batch, smoothing))
+    return _consistent(model, batch, smoothing, consistency)
+
+
+@torch.no_grad()
+def mean_loss(model: nn.Module, batches: TokenBatches) -> float:
+    """The mean over all words of all batches, nothing smoothed."""
+    device = next(model.parameters()).device
+    sums = []
+    for batch in batches.epoch(0):
+        each, kept = _words(model, batch.to(device))
+        sums.append(torch.stack([(each * kept).sum(), kept.sum()]))
+    total, words = torch.stack(sums).sum(0).tolist()
+    return total / words
+
+
+def _words(model: nn.Module, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """The loss of every word (B, T), and which of them are words."""
+    logits = model((batch.source, batch.source_lengths), batch.target[:, :-1])
+    targets = batch.target[:, 1:]
+    return losses.cross_entropy(logits, targets, smoothing=smoothing), targets != PAD
+
+
+def _consistent(model: nn.Module, batch: Batch, smoothing: float, consistency: float) -> Tensor:
+    """Two passes, each with dropout of its own, must find the words and each other: R-Drop."""
+    source = (batch.source.repeat(2, 1), batch.source_lengths.repeat(2))
+    logits = model(source, batch.target[:, :-1].repeat(2, 1))
+    targets = batch.target[:, 1:].repeat(2, 1)
+    kept = targets != PAD
+    found = losses.mean(losses.cross_entropy(logits, targets, smoothing=smoothing), kept)
+    apart = losses.divergence(*logits.chunk(2))
+    return found + consistency * losses.mean(apart, kept.chunk(2)[0])
+
+
+def _drawn(model: nn.Module, batch: Batch, smoothing: float) -> Tensor:
+    """Hard attention: the words, and by REINFORCE where to look for them."""
+    drawn = model.drawn((batch.source, batch.source_lengths), batch.target[:, :-1])
+    targets = batch.target[:, 1:]
+    kept = targets != PAD
+    each = losses.cross_entropy(drawn.logits, targets, smoothing=smoothing)
+    cost = (each * kept).sum(1) / kept.sum(1).clamp_min(1)  # (B,)
+    looks = losses.reinforce(drawn.log_probability, cost, model.baseline)
+    with torch.no_grad():
+        there = kept.any(1)
+        now = (cost * there).sum() / there.sum().clamp_min(1)
+        model.baseline.lerp_(now, 1 - KEPT)
+    return losses.mean(each + DRAWN * looks - ENTROPY * drawn.entropy, kept)

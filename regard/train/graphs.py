@@ -1,0 +1,87 @@
+"""Work that a card repeats: recorded once for each form of its input, and then replayed.
+
+Small models spend their time on the host, which tells the card a thousand little things a step. A
+CUDA graph tells it all of them at once.
+"""
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+# What is done with a batch on a card, and the tensors that come of it.
+Work = Callable[[Any], tuple[Tensor | None, ...]]
+
+
+class _Recorded(NamedTuple):
+    graph: Any
+    inputs: list[Tensor]
+    outputs: tuple[Tensor | None, ...]
+
+
+class Replayed:
+    """The work, done as told the first time that a form of batch comes, and replayed from then on.
+
+    A form is the shapes and dtypes of a batch's tensors; its plain numbers are not looked at, so
+    the work must not depend on them, nor wait for the card. What it makes must stay in the card's
+    memory: weights, moments and random state are changed in place by every replay.
+    """
+
+    def __init__(self, work: Work):
+        self._work = work
+        self._recorded: dict[Hashable, _Recorded] = {}
+        self._met: set[Hashable] = set()
+        self._pool: Any = None
+
+    def __call__(self, batch: Any) -> tuple[Tensor | None, ...]:
+        """What the work gives for this batch, which lies on the card."""
+        given = list(tensors(batch))
+        form = tuple((tuple(x.shape), x.dtype) for x in given)
+        if form not in self._met:
+            # the libraries of the card make their plans when a shape is new, which no graph can do
+            self._met.add(form)
+            return self._aside(batch)
+        if form not in self._recorded:
+            self._recorded[form] = self._record(batch, given)
+        recorded = self._recorded[form]
+        for ours, theirs in zip(recorded.inputs, given, strict=True):
+            if ours is not theirs:
+                ours.copy_(theirs, non_blocking=True)
+        recorded.graph.replay()
+        # the next replay writes over them
+        return tuple(None if x is None else x.clone() for x in recorded.outputs)
+
+    def _aside(self, batch: Any) -> tuple[Tensor | None, ...]:
+        """Do the work on a stream of its own, as a recording does."""
+        stream, now = torch.cuda.Stream(), torch.cuda.current_stream()
+        stream.wait_stream(now)
+        with torch.cuda.stream(stream):
+            outputs = self._work(batch)
+        now.wait_stream(stream)
+        return outputs
+
+    def _record(self, batch: Any, inputs: list[Tensor]) -> _Recorded:
+        graph = torch.cuda.CUDAGraph()
+        # one memory for all graphs: no two of them run at a time
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            outputs = self._work(batch)
+        self._pool = graph.pool() if self._pool is None else self._pool
+        return _Recorded(graph, inputs, outputs)
+
+
+def tensors(tree: Any) -> Iterator[Tensor]:
+    """The tensors of a batch, in order: of a dataclass, tuple, list or dict, and inside those."""
+    if isinstance(tree, Tensor):
+        yield tree
+        return
+    inside: Any = ()
+    if is_dataclass(tree):
+        inside = (getattr(tree, field.name) for field in fields(tree))
+    elif isinstance(tree, dict):
+        inside = tree.values()
+    elif isinstance(tree, list | tuple):
+        inside = tree
+    for part in inside:
+        yield from tensors(part)

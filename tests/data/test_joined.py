@@ -1,0 +1,79 @@
+"""Joined pairs: each used once, none too long, both sides in step; buckets by length."""
+
+from collections import Counter
+
+import pytest
+
+from regard.data.joined import buckets, count_words, joined
+from regard.data.pairs import Pair
+
+# The i-th source has i % 7 + 1 words, all of them telling i; so has the target.
+PAIRS = [
+    Pair(" ".join([f"s{i}"] * (i % 7 + 1)), " ".join([f"t{i}"] * (i % 7 + 1))) for i in range(200)
+]
+
+
+def test_words_by_hand():
+    assert count_words(" a man,  a bicycle. ") == 4
+
+
+def test_every_pair_is_used_once():
+    found = joined(PAIRS, most=30, seed=0)
+    words = Counter(word for pair in found for word in pair.source.split())
+    assert words == Counter(word for pair in PAIRS for word in pair.source.split())
+
+
+def test_one_to_five_are_joined_and_no_source_is_too_long():
+    found = joined(PAIRS, most=30, seed=0)
+    sizes = {len(set(pair.source.split())) for pair in found}
+    assert sizes == {1, 2, 3, 4, 5}
+    assert max(count_words(pair.source) for pair in found) <= 30
+
+
+def test_sides_stay_in_step():
+    for pair in [*joined(PAIRS, most=30, seed=0), *buckets(PAIRS, [35], seed=0)["1-35"]]:
+        assert pair.target == pair.source.replace("s", "t")
+
+
+def test_a_pair_that_is_too_long_by_itself_is_left_out():
+    found = joined(PAIRS, most=3, seed=0)
+    assert max(count_words(pair.source) for pair in found) == 3
+    assert sum(count_words(pair.source) for pair in found) == 29 * (1 + 2 + 3)
+
+
+def test_the_seed_alone_decides():
+    assert joined(PAIRS, most=20, seed=1) == joined(PAIRS, most=20, seed=1)
+    assert joined(PAIRS, most=20, seed=1) != joined(PAIRS, most=20, seed=2)
+    assert buckets(PAIRS, [9], seed=1) == buckets(PAIRS, [9], seed=1)
+
+
+def test_tokens_may_be_counted_otherwise():
+    found = joined(PAIRS, most=12, seed=0, tokens=len)
+    assert max(len(pair.source) for pair in found) <= 12
+
+
+def test_nothing_short_enough_is_told():
+    with pytest.raises(ValueError, match="joined: expected sources of at most 0 tokens, got none"):
+        joined(PAIRS, most=0, seed=0)
+
+
+def test_buckets_by_hand():
+    # of five pairs of two words: five alone, two of two, and one each of three, four and five
+    pairs = [Pair(f"a {i}", f"b {i}") for i in range(5)]
+    found = buckets(pairs, (2, 5, 9, 20), seed=0)
+    assert {name: len(inside) for name, inside in found.items()} == {
+        "1-2": 5,
+        "3-5": 2,
+        "6-9": 2,
+    } | {"10-20": 1}
+
+
+def test_what_no_bucket_holds_is_left_out():
+    pairs = [Pair(f"a {i}", f"b {i}") for i in range(5)]
+    assert {name: len(each) for name, each in buckets(pairs, (1, 3), seed=0).items()} == {"2-3": 5}
+
+
+@pytest.mark.parametrize("edges", [(), (10, 10), (0, 5)], ids=["none", "flat", "zero"])
+def test_edges_that_do_not_grow_are_refused(edges):
+    with pytest.raises(ValueError, match=r"buckets: expected edges that grow from 1 on, got \("):
+        buckets(PAIRS, edges, seed=0)

@@ -1,0 +1,103 @@
+"""What was typed becomes values, or one line that says what there is."""
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from regard import asking
+from regard.asking import UsageError
+from tests.train import tabled
+from tests.train.tabled import Config, Training
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch) -> ModuleType:
+    """A recipe with whole configs and grids by name."""
+    monkeypatch.setitem(asking.RECIPES, "toy", ("tests.train.tabled", "a toy"))
+    return tabled
+
+
+def test_a_recipe_begins_with_its_own_config_or_with_one_that_it_offers():
+    assert asking.settled("toy", None, ["width=3"]) == ("toy", Config(3))
+    found = asking.settled("toy", None, ["training.steps=3", "like=wide"])
+    assert found == ("toy", Config(40, training=Training(3)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["like=wild"], "expected like=… with one of small, wide, got wild; did you mean wide?"),
+        (["like=wide", "like=small"], "expected like=… once, got wide and small"),
+        (["like=wide", "big=3"], "Config has no field 'big'; it has width, corpus, training"),
+    ],
+)
+def test_what_is_not_offered_is_refused_with_what_is(settings, words):
+    with pytest.raises(UsageError) as refused:
+        asking.settled("toy", None, settings)
+    assert refused.value.format_message() == words
+
+
+def test_a_recipe_without_configs_by_name_says_so(monkeypatch):
+    monkeypatch.delattr(tabled, "LIKE")
+    with pytest.raises(UsageError, match="expected like=… with nothing: this recipe has none, got"):
+        asking.settled("toy", None, ["like=wide"])
+
+
+def test_a_run_that_goes_on_has_its_config_already(tmp_path):
+    told = {"schema": 1, "recipe": "toy", "settings": {"width": 6}}
+    (tmp_path / "config.json").write_text(json.dumps(told))
+    assert asking.settled(None, tmp_path, ["width=7"]) == ("toy", Config(7))
+    with pytest.raises(UsageError, match="expected like=wide for a new run, got --resume"):
+        asking.settled(None, tmp_path, ["like=wide"])
+    with pytest.raises(UsageError, match="is a run of toy, got translate"):
+        asking.settled("translate", tmp_path, [])
+
+
+def test_a_grid_goes_where_it_is_told_or_under_its_name():
+    assert asking.planned("toy", "widths", [], None, None).folder == Path("runs/toy/grid-widths")
+    found = asking.planned("toy", "widths", ["training.steps=3"], Path("here"), "as-it-is-seed1")
+    assert [cell.folder for cell in found.cells] == [Path("here/as-it-is-seed1")]
+    assert found.cells[0].config == Config(40, training=Training(3, 1))
+
+
+@pytest.mark.parametrize(
+    ("grid", "settings", "words"),
+    [
+        ("width", [], "expected grid=… with one of widths, broken, got width; did you mean widths"),
+        ("widths", ["like=small"], "expected no like=… beside grid=widths, which begins with its"),
+        ("widths", ["depth=3"], "Config has no field 'depth'"),
+    ],
+)
+def test_a_grid_that_makes_no_sense_was_typed_wrongly(grid, settings, words):
+    with pytest.raises(UsageError, match=words):
+        asking.planned("toy", grid, settings, None, None)
+
+
+def test_a_word_is_taken_out_of_the_settings():
+    assert asking.apart("grid", ["a=1", "grid=x", "b=grid=y"]) == ("x", ["a=1", "b=grid=y"])
+    assert asking.apart("grid", ["a=1"]) == (None, ["a=1"])
+
+
+@pytest.mark.parametrize(
+    ("error", "deserved"),
+    [
+        (BrokenPipeError(), (0, "")),
+        (KeyboardInterrupt(), (1, "interrupted")),
+        (UsageError("load: no"), (2, "no")),
+        (OSError(2, "No such file", "a"), (1, "No such file: a")),
+        (ValueError("load: no"), (1, "no")),
+        (KeyError("a"), (1, "KeyError: 'a'; run again with --debug to see where")),
+    ],
+    ids=repr,
+)
+def test_an_error_deserves_a_code_and_a_line(error, deserved):
+    assert asking.judged(error) == deserved
+
+
+def test_a_recipe_that_is_not_there_is_refused_with_those_that_are():
+    with pytest.raises(UsageError, match=r"expected a recipe \(translate, toy\), got tyo; did you"):
+        asking.recipe("tyo")
+    assert asking.recipe("toy") is sys.modules["tests.train.tabled"]
