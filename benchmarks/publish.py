@@ -1,42 +1,70 @@
-"""A run as a member of the zoo: `python -m benchmarks.publish RUN NAME "what it is"`.
+"""A run as a member of the zoo: `python -m benchmarks.publish RUN NAME [--about "what it is"]`.
 
-Weights are stored in float16, and what is stored is what is measured: the numbers of the card are
-those of the model that comes out of the file again.
+Weights are stored in bfloat16, and what is stored is what is measured: the numbers of the card are
+those of the model that comes out of the file again, on every test of its data.
 """
 
+import argparse
 import json
 import re
-import sys
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import torch
 
 from regard import load, zoo
 from regard.asking import RECIPES
+from regard.config import restored
+from regard.train.runs import hardware
 
 ZOO = Path(zoo.__file__).parent
+DTYPE = torch.bfloat16
+# From the root or from home: at the beginning, or behind what is no part of a path.
+PLACE = re.compile(r"(?<![\w./-])(~?/\w[^\s\"']*)")
 
 
-def published(run: Path, name: str, about: str) -> Path:
-    """The folder of the new member."""
-    found, folder = load(run), ZOO / name
-    card = {**found.card, "name": name, "about": about}
+def published(run: Path, name: str, about: str | None = None, *, into: Path = ZOO) -> Path:
+    """The folder of the new member; it is there whole, with its numbers, or not at all."""
+    found = load(run)
+    dtype = str(DTYPE).removeprefix("torch.")
+    card = {**found.card, "name": name, "about": about or found.card["about"], "dtype": dtype}
     # where the run lay is no part of what it is
-    card["command"] = re.sub(r" --out[ =]('[^']*'|\S+)", "", card["command"])
-    if " /" in json.dumps(card) or '"/' in json.dumps(card):
-        raise SystemExit("publish: the card names a place of this machine; train with other words")
-    recipe = import_module(RECIPES[card["recipe"]][0])
-    _stored(folder, found, card)
-    card["numbers"] = recipe.evaluate(load(folder), recipe.Evaluation())
-    _stored(folder, found, card)
-    return folder
+    card["command"] = re.sub(r" --(out|resume)[ =]('[^']*'|\S+)", "", card["command"])
+    place = PLACE.search(json.dumps(card))
+    if place:
+        raise SystemExit(f"publish: expected a card without places of this machine, got {place[1]}")
+    with TemporaryDirectory() as folder:
+        _store(Path(folder), found, card)
+        card["numbers"] = _measured(Path(folder))
+    _store(into / name, found, card)
+    return into / name
 
 
-def _stored(folder: Path, found: Any, card: dict[str, Any]) -> None:
-    zoo.save(folder, found.model, found.config, card, tokenizer=found.tokenizer, half=True)
+def _measured(folder: Path) -> dict[str, Any]:
+    """The numbers of a stored model, and what they were measured on."""
+    stored = load(folder)
+    name, _ = RECIPES[stored.card["recipe"]]
+    config = restored(import_module(name).Config, stored.card["settings"])
+    numbers = import_module(f"{name}.training").numbers(stored, config, folder)
+    return {**numbers, "hardware": hardware()}
+
+
+def _store(folder: Path, found: Any, card: dict[str, Any]) -> None:
+    zoo.save(folder, found.model, found.config, card, tokenizer=found.tokenizer, dtype=DTYPE)
+
+
+def main() -> None:
+    """Publish what was asked for, and tell how large it is."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.publish", description=__doc__)
+    parser.add_argument("run", type=Path, help="the folder of a finished run")
+    parser.add_argument("name", help="what it is called from now on")
+    parser.add_argument("--about", help="what it is, in a few words")
+    asked = parser.parse_args()
+    for path in sorted(published(asked.run, asked.name, asked.about).iterdir()):
+        print(f"{path.stat().st_size:>10,}  {path.relative_to(ZOO)}")
 
 
 if __name__ == "__main__":
-    folder = published(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
-    for path in sorted(folder.iterdir()):
-        print(f"{path.stat().st_size:>10,}  {path.relative_to(ZOO)}")
+    main()

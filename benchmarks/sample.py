@@ -15,6 +15,7 @@ from regard import load
 from regard.config import override
 from regard.data.corpus import Corpus, facts
 from regard.recipes import translate
+from regard.recipes.translate.searching import PENALTY
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 BEAM = 5

@@ -12,7 +12,9 @@ import typer
 from regard.meant import meant
 
 # Each recipe's module, imported when asked for, and what it is, for a list that imports nothing.
-RECIPES = {"translate": ("regard.recipes.translate", "recurrent nets and Transformers that translate")}
+RECIPES = {
+    "translate": ("regard.recipes.translate", "recurrent nets and Transformers that translate")
+}
 # What was typed is not there or does not fit: exit code 2. Typer does not say its name in public.
 UsageError: Any = typer.BadParameter.__base__
 # Under which name a recipe holds what can be asked for by a word: whole configs, and tables.

@@ -8,15 +8,14 @@ import traceback
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from regard import asking
+from regard import asking, options
 from regard.asking import RECIPES, UsageError
+from regard.options import FIRST, PICTURES, Place, placed
 from regard.terminal import answer, lines, note, patience, say, table, visible
-
-PICTURES = (".png", ".svg", ".pdf", ".html")
 
 app = typer.Typer(
     help="Every attention mechanism and model since 2014: train, evaluate, predict, look.",
@@ -26,22 +25,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-Model = Annotated[str, typer.Argument(metavar="NAME_OR_RUN", help="As `regard list` shows it.")]
-Text = Annotated[str, typer.Argument(help="A sentence.")]
-Settings = Annotated[list[str] | None, typer.Argument(metavar="FIELD=VALUE", help="What to set.")]
-Folder = Annotated[Path | None, typer.Option(help="The run's folder; else one in runs/.")]
-Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
-Step = Annotated[int | None, typer.Option(min=0, help="Resume from this checkpoint.")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="A grid: so many runs side by side.")]
-Only = Annotated[str | None, typer.Option(help="A grid: this row alone.")]
-Picture = Annotated[Path | None, typer.Option("--out", "-o", help=f"A file {' '.join(PICTURES)}")]
-Kind = Annotated[
-    Literal["matrix", "ribbons", "wall"], typer.Option(help="The wall shows all heads.")
-]
-Words = Annotated[bool, typer.Option("--words/--tokens", help="Words, or what a model reads.")]
-Beam = Annotated[int, typer.Option(min=1, max=100, help="How many beams; 1 is greedy.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -79,7 +62,7 @@ def _alone(version: Annotated[bool, typer.Option("--version")] = False) -> None:
 
 
 @app.command("list")
-def list_(as_json: Json = False) -> None:
+def list_(as_json: options.Json = False) -> None:
     """Show what can be trained, and what is trained already."""
     from regard import zoo
 
@@ -96,13 +79,13 @@ def list_(as_json: Json = False) -> None:
 @app.command()
 def train(
     recipe: Annotated[str | None, typer.Argument(help=f"One of: {', '.join(RECIPES)}.")] = None,
-    settings: Settings = None,
-    out: Folder = None,
-    resume: Resume = None,
-    step: Step = None,
-    jobs: Jobs = None,
-    only: Only = None,
-    as_json: Json = False,
+    settings: options.Settings = None,
+    out: options.Folder = None,
+    resume: options.Resume = None,
+    step: options.Step = None,
+    jobs: options.Jobs = None,
+    only: options.Only = None,
+    as_json: options.Json = False,
 ) -> None:
     """Train a recipe, or with grid=NAME a whole table; Ctrl-C saves, --resume goes on.
 
@@ -144,7 +127,9 @@ def train(
 
 
 @app.command()
-def evaluate(model: Model, settings: Settings = None, as_json: Json = False) -> None:
+def evaluate(
+    model: options.Model, settings: options.Settings = None, as_json: options.Json = False
+) -> None:
     """Measure a model on data that it has not seen.
 
     \b
@@ -167,10 +152,10 @@ def evaluate(model: Model, settings: Settings = None, as_json: Json = False) -> 
 
 @app.command()
 def predict(
-    model: Model,
+    model: options.Model,
     text: Annotated[str, typer.Argument(help="A sentence; `-` reads standard input.")] = "-",
-    beam: Beam = 5,
-    as_json: Json = False,
+    beam: options.Beam = 5,
+    as_json: options.Json = False,
 ) -> None:
     """Let a model answer a sentence, or each line of its input.
 
@@ -195,20 +180,24 @@ def predict(
 
 
 @app.command()
+@placed
 def look(
-    model: Model,
-    text: Text,
-    out: Picture = None,
-    kind: Kind = "matrix",
-    words: Words = True,
-    beam: Beam = 5,
-    as_json: Json = False,
+    model: options.Model,
+    text: options.Text,
+    out: options.Picture = None,
+    kind: options.Kind = "matrix",
+    place: Place = FIRST,
+    words: options.Words = True,
+    beam: options.Beam = 5,
+    as_json: options.Json = False,
 ) -> None:
     """Draw what a model looks at; without -o, as text.
 
     \b
     regard look translate-en-fr-small "She is eating a green apple."
     regard look translate-en-fr-small "She is eating a green apple." -o apple.png
+    regard look runs/wide "I see." --map cross --layer 2 --head 1
+    regard look runs/wide "I see." --kind wall -o heads.png
     regard look runs/wide "I see." -o see.html
     """
     endings = PICTURES if kind == "matrix" else PICTURES[:-1]
@@ -216,29 +205,32 @@ def look(
         raise UsageError(f"expected -o for {kind}: only the matrix can be drawn as text")
     if out is not None and out.suffix.lower() not in endings:
         raise UsageError(f"expected -o for {kind} to end in {', '.join(endings)}, got {out}")
+    if kind == "wall" and (place.layer or place.head):
+        raise UsageError("expected --kind wall without --layer and --head: it shows all of them")
     with patience("looking"):
         from regard import view
 
         loaded, module = asking.loaded(model)
         trace = module.trace(loaded, text, beam=beam)
         trace = view.by_words(trace) if words else trace
+        map, where = _chosen(trace, place, kind), vars(place)
         if out is not None and kind == "matrix":
-            view.save_picture(trace, out)
+            view.save_picture(trace, out, **where)
+        elif out is not None and kind == "ribbons":
+            view.save_figure(view.ribbons(trace, **where), out)
         elif out is not None:
-            view.save_figure(view.wall(trace) if kind == "wall" else view.ribbons(trace), out)
+            view.save_figure(view.wall(trace, map=map.id), out)
     if as_json:
-        axes = {"queries": trace.axis(trace.map().query), "keys": trace.axis(trace.map().key)}
-        told = {name: axis.labels for name, axis in axes.items()}
-        told |= {"weights": trace.map().weights().tolist()}
-        return answer(model=model, input=text, picture=out, **told)
-    return say(f"wrote {out}" if out else view.alignment(trace))
+        return answer(model=model, input=text, picture=out, **_drawn(trace, map, place, kind))
+    more = f"\n\n--map can be {_named(trace)}" if len(trace.maps) > 1 else ""
+    return say(f"wrote {out}" if out else view.alignment(trace, **where) + more)
 
 
 @app.command()
 def why(
     model: Annotated[str | None, typer.Argument(metavar="NAME_OR_RUN", help="A model.")] = None,
-    text: Text = "I see a cat.",
-    as_json: Json = False,
+    text: options.Text = "I see a cat.",
+    as_json: options.Json = False,
 ) -> None:
     """Say which backend runs, and why not another.
 
@@ -254,6 +246,36 @@ def why(
         table((name, w.backend) for name, w in found.items())
     else:
         say("\n".join(f"{visible(name)}: {w}" for name, w in found.items()) or "none was seen")
+
+
+def _chosen(trace: Any, place: Place, kind: str) -> Any:
+    """The map that is drawn: the one that was named, or the first; of a wall, one of many heads."""
+    with asking.typed():
+        walled = kind == "wall" and place.map is None
+        map = trace.many_headed() if walled else trace.map(place.map)
+        try:
+            map.refuse_beyond(place.layer, place.head)
+        except ValueError as error:
+            raise ValueError(f"{error}; --map can be {_named(trace)}") from None
+    return map
+
+
+def _named(trace: Any) -> str:
+    return ", ".join(map.id for map in trace.maps)
+
+
+def _drawn(trace: Any, map: Any, place: Place, kind: str) -> dict[str, Any]:
+    """What a picture shows, in numbers: (Q, K) of one head, and of a wall (layers, heads, Q, K)."""
+    weights = map.whole() if kind == "wall" else map.weights(place.layer, place.head)
+    return {
+        "maps": [each.id for each in trace.maps],
+        "map": map.id,
+        "layer": None if kind == "wall" else place.layer,
+        "head": None if kind == "wall" else place.head,
+        "queries": trace.axis(map.query).labels,
+        "keys": trace.axis(map.key).labels,
+        "weights": weights.tolist(),
+    }
 
 
 def _tabled(plan: Any, *, jobs: int | None, whole: bool, as_json: bool) -> None:
@@ -287,6 +309,8 @@ def _tabled(plan: Any, *, jobs: int | None, whole: bool, as_json: bool) -> None:
             answer(folder=plan.folder, **found)
         else:
             table(results.lines(found))
+            for line in found["notes"]:
+                say(line)
         note(f"wrote {plan.folder / 'table.json'} and table.md")
     if failed:
         raise ValueError(f"{len(failed)} of {len(plan.cells)} failed: {', '.join(failed)}")

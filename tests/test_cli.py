@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -16,7 +16,6 @@ import torch
 
 from regard import cli, door, terminal
 from regard.view import Map, Tokens, Trace, UnseenError
-from regard.view.pictures import ENDINGS
 from regard.zoo import kinds, members
 from tests.zoo import tiny
 
@@ -209,6 +208,75 @@ def test_a_look_without_a_picture_is_text_or_numbers(regard, model):
     told = json.loads(regard("look", model, APPLE, "--json")[1])
     assert told["weights"] == [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]
     assert (told["queries"], told["keys"]) == (["x", "y", "z"], ["a", "b"])
+
+
+MANY = torch.tensor([[[[1.0, 0.0]] * 3, [[0.0, 1.0]] * 3]] * 4)  # (4 layers, 2 heads, 3, 2)
+
+
+@pytest.fixture
+def headed(recipe, model) -> str:
+    """A model that looks at two things, at the second with many heads."""
+
+    def seen(loaded, text, *, beam=1):
+        first = trace(loaded, text)
+        cross = Map("cross", "target", "source", MANY, 4, 2)
+        return Trace(first.axes, [replace(first.map(), id="alignment"), cross])
+
+    recipe.trace = seen
+    return model
+
+
+def test_what_is_drawn_can_be_chosen(regard, headed):
+    out = regard("look", headed, APPLE)[1]
+    assert out.startswith("alignment: target (down)")
+    assert out.endswith("\n\n--map can be alignment, cross\n")
+    out = regard("look", headed, APPLE, "--map", "cross", "--layer", "3", "--head", "1")[1]
+    assert out.startswith("cross · layer 3 · head 1: target (down)")
+    assert "x · ██" in " ".join(out.split("  "))
+
+
+def test_json_has_the_weights_of_what_is_drawn_and_the_names_of_all(regard, headed):
+    told = json.loads(regard("look", headed, APPLE, "--json", "--map", "cross", "--head", "1")[1])
+    assert told["maps"] == ["alignment", "cross"]
+    assert (told["map"], told["layer"], told["head"]) == ("cross", 0, 1)
+    assert told["weights"] == MANY[0, 1].tolist()
+    assert json.loads(regard("look", headed, APPLE, "--json")[1])["map"] == "alignment"
+
+
+def test_a_wall_shows_the_map_of_many_heads(regard, headed, tmp_path):
+    pytest.importorskip("matplotlib")
+    words = ["look", headed, APPLE, "--kind", "wall", "-o", str(tmp_path / "a.png"), "--json"]
+    told = json.loads(regard(*words)[1])
+    assert (told["map"], told["layer"], told["weights"]) == ("cross", None, MANY.tolist())
+    assert json.loads(regard(*words, "--map", "alignment")[1])["map"] == "alignment"
+
+
+@pytest.mark.parametrize("ending", [".png", ".html"])
+def test_the_chosen_head_is_in_the_picture(regard, headed, tmp_path, ending):
+    pytest.importorskip("matplotlib")
+    pictures = []
+    for head in "01":
+        path = tmp_path / f"{head}{ending}"
+        assert (
+            regard("look", headed, APPLE, "-o", str(path), "--map", "cross", "--head", head)[0] == 0
+        )
+        pictures.append(path.read_bytes())
+    assert pictures[0] != pictures[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--map self", "Trace: no map named 'self'; there is alignment, cross"),
+        ("--layer 2", "Map 'alignment': expected layer from 0 to 0, got 2; --map can be align"),
+        ("--map cross --head 2", "Map 'cross': expected head from 0 to 1, got 2; --map can be"),
+        ("--kind wall -o a.png --head 1", "expected --kind wall without --layer and --head: it"),
+    ],
+)
+def test_a_place_that_is_not_there_is_exit_code_2(regard, headed, words, line):
+    code, out, err = regard("look", headed, APPLE, *words.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(f"regard look: {line}")
 
 
 def test_why_names_a_backend_for_every_score(regard):
@@ -406,7 +474,3 @@ def test_help_answers_in_half_a_second_and_without_torch(words):
         assert loaded == "False"
         taken.append(float(seconds))
     assert min(taken) <= 0.5
-
-
-def test_the_endings_are_those_that_can_be_drawn():
-    assert cli.PICTURES == ENDINGS

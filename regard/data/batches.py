@@ -85,7 +85,7 @@ class TokenBatches:
         longer = np.maximum(self._sources.lengths, self._targets.lengths)
         if grain is None:
             self._rank = longer * (1 + self._sources.lengths.max()) + self._sources.lengths
-            self._cuts, self._forms = _cuts(np.sort(longer), tokens), None
+            self._cuts, self._forms = _cuts(np.sort(longer), tokens), list[Form]()
         else:
             self._rank = _lengthened(longer, tokens, grain)
             self._cuts, self._forms = _formed(self._rank, tokens)
@@ -109,7 +109,7 @@ class TokenBatches:
         if self.shuffle:
             random.shuffle(order)
         order = order[np.argsort(self._rank[order], kind="stable")]
-        forms = self._forms or [None] * len(self)
+        forms: list[Form | None] = [*self._forms] if self._forms else [None] * len(self)
         parts = [order[a:b] for a, b in pairwise(self._cuts)]
         batches = list(zip(parts, forms, strict=True))
         if self.shuffle:

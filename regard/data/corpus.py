@@ -107,12 +107,11 @@ class Corpus:
 
         Where pairs are joined, the test part, and longer ones joined from it by their length.
         """
-        test = self.parts(progress=progress).test
-        if self.joined:
-            return {"test": test} | joined.buckets(test, EDGES, seed=self.seed)
-        if self.name.startswith("multi30k"):
+        if self.name.startswith("multi30k") and not self.joined:
             return multi30k.tests(self._language, progress)
-        return {"test": test}
+        test = self.parts(progress=progress).test
+        longer = joined.buckets(test, EDGES, seed=self.seed) if self.joined else {}
+        return {"test": test} | longer
 
     def read(self, progress: Progress = silent) -> Read:
         """The pairs of data without parts of its own, and what was left out of the file."""

@@ -2,7 +2,8 @@
 
 from regard.decode.beams import beam
 from regard.decode.decoded import Decoded, along
+from regard.decode.recorded import Recorded
 from regard.decode.single import Draw, greedy, sample
 from regard.decode.steps import Steps
 
-__all__ = ["Decoded", "Draw", "Steps", "along", "beam", "greedy", "sample"]
+__all__ = ["Decoded", "Draw", "Recorded", "Steps", "along", "beam", "greedy", "sample"]

@@ -1,12 +1,14 @@
 """Beam search that stops early only when it can prove that nothing better is to come."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard import check
-from regard.decode import states, steps
+from regard.decode import likeliest, recorded, states, steps
 from regard.decode.decoded import Decoded
 from regard.decode.steps import Steps
 
@@ -42,35 +44,90 @@ def beam(
     # beyond, the penalties of long sentences leave what float32 can hold
     if not -10 <= length_penalty <= 10:
         raise ValueError(f"beam: expected length_penalty from -10 to 10, got {length_penalty}")
-    state = model.start(source)
-    B, device = states.batch("beam", state)
-    limits = steps.limits("beam", longest, B, device)
-    cuts = set(limits.tolist())
-    penalties = [((5 + n) / 6) ** length_penalty for n in range(1, max(cuts) + 1)]
-    state, fresh = states.spread(state, width)
-    tokens = torch.full((B, width), begin, device=device)
-    # The beams of a source start alike, so only one of them counts.
-    running = torch.full((B, width), -torch.inf, device=device)
-    running[:, :1] = 0
-    pool, settled = _Pool.empty(B, best, end, device), torch.zeros(B, device=device).bool()
-    history = []
-    for length, penalty in enumerate(penalties, start=1):
-        logits, state = model.step(tokens.flatten(), state)
-        ended, going = _grown(running, steps.checked("beam", logits, B * width, end), end)
-        pool = pool.joined(ended, settled, length, penalty)
-        if length in cuts:
-            pool = pool.joined(going, settled | (limits != length), length, penalty)
-        running, parents, tokens = going
-        history.append((parents, tokens))
-        # penalties rise or fall with the length: the largest to come is the last or the next
-        following = penalties[min(length, len(penalties) - 1)]
-        ahead = running.new_tensor(penalties)[limits - 1].clamp(min=following)
-        done = settled | (limits <= length) | ~_may_enter(pool, running, ahead)
-        lost = running.isnan().any(1) | (done & pool.scores[:, 0].isneginf())
-        if steps.over("beam", done, lost & ~settled, length):
-            break
-        settled, state = done, states.moved("beam", state, parents, fresh)
-    return _traced(pool, *map(torch.stack, zip(*history, strict=True)), end=end)
+    most = steps.most("beam", longest)
+    recorder = recorded.of(model, source, most)
+    room = {} if recorder is None else {"size": recorded.rounded(most)}
+    size = room.get("size", most)
+
+    def begun(inputs: Any) -> tuple[_Search, Callable[[_Search], _Search]]:
+        source, limits, penalties = inputs
+        state = model.start(source, **room)
+        B, device = states.batch("beam", state)
+        dtype = states.sums(state)
+        state, fresh = states.spread(state, width)
+        # The beams of a source start alike, so only one of them counts.
+        running = torch.full((B, width), -torch.inf, dtype=dtype, device=device)
+        running[:, :1] = 0
+        tokens = torch.full((B, width), begin, device=device)
+        search = _Search(
+            state,
+            tokens,
+            running,
+            pool=_Pool.empty(B, best, end, running),
+            done=torch.zeros(B, dtype=torch.bool, device=device),
+            made=torch.zeros_like(tokens[:, 0]),
+            lost=torch.zeros((), dtype=torch.int64, device=device),
+            step=torch.zeros(1, dtype=torch.int64, device=device),
+            history=tokens.new_zeros(2, size, B, width),
+            limits=steps.limits("beam", limits, B, device),
+            penalties=penalties.to(device=device, dtype=dtype),
+        )
+        return search, partial(_advanced, model, end, fresh)
+
+    penalties = ((5 + torch.arange(1, size + 1, dtype=torch.float64)) / 6) ** length_penalty
+    if recorder is None:
+        search = steps.run("beam", begun, (source, longest, penalties), most)
+    else:
+        inputs = (source, *(steps.beside(source, x) for x in (longest, penalties)))
+        how = (begin, end, size, width, best)
+        search = recorder.run("beam", how, begun, inputs, most)
+    parents, tokens = search.history[:, : int(search.made.max())].clone()
+    return _traced(_Pool(*map(torch.clone, search.pool)), parents, tokens, end=end)
+
+
+class _Search(NamedTuple):
+    """W beams of each source on their way."""
+
+    state: Any
+    tokens: Tensor  # (B, W): the last of each
+    running: Tensor  # (B, W): log p
+    pool: "_Pool"
+    done: Tensor  # (B,): whether no beam can enter the pool any more
+    made: Tensor  # (B,): how many steps were made until then
+    lost: Tensor  # ()
+    step: Tensor  # (1,)
+    history: Tensor  # (2, T, B, W): parents and tokens of each step
+    limits: Tensor  # (B,)
+    penalties: Tensor  # (T,): for each length, from 1 on
+
+
+def _advanced(model: Steps, end: int, fresh: states.Fresh, search: _Search) -> _Search:
+    """The beams with one token more, and the pool with those that ended."""
+    settled, limits, penalties = search.done, search.limits, search.penalties
+    B, W = search.running.shape
+    logits, state = model.step(search.tokens.flatten(), search.state)
+    ended, going = _grown(search.running, steps.checked("beam", logits, B * W, end), end)
+    step = search.step + 1
+    # where the limit is reached, those that still run count as finished
+    cut = _Grown(going.totals.masked_fill((limits != step)[:, None], -torch.inf), *going[1:])
+    pool = search.pool.joined([ended, cut], settled, step, penalties[search.step])
+    running, parents, tokens = going
+    # penalties rise or fall with the length: the largest to come is the last or the next
+    following = penalties[step.clamp(max=len(penalties) - 1)]
+    ahead = penalties[limits - 1].maximum(following)
+    done = settled | (limits <= step) | ~_may_enter(pool, running, ahead)
+    lost = running.isnan().any(1) | (done & pool.scores[:, 0].isneginf())
+    search.history.index_copy_(1, search.step, torch.stack([parents, tokens])[:, None])
+    return search._replace(
+        state=states.moved("beam", state, parents, fresh),
+        tokens=tokens,
+        running=running,
+        pool=pool,
+        done=done,
+        made=search.made + ~settled,
+        lost=steps.first(search.lost, lost & ~settled, step),
+        step=step,
+    )
 
 
 class _Grown(NamedTuple):
@@ -85,8 +142,8 @@ def _grown(running: Tensor, logits: Tensor, end: int) -> tuple[_Grown, _Grown]:
     """The beams that end here and those that go on, by log p so far (B, W) and logits (B·W, V)."""
     B, W = running.shape
     # The best 2 W tokens of each beam hold the best 2 W of all, and are soon added up.
-    best, tokens = logits.topk(min(2 * W, logits.shape[1]))
-    gains = logits.log_softmax(-1).gather(1, tokens)
+    best, tokens = likeliest.top(logits, min(2 * W, logits.shape[1]))
+    gains = likeliest.normed(best, logits, tokens)
     # A row that forbids every token has no softmax; the row of no beam has no say, were it NaN.
     gains = gains.masked_fill(best.isneginf(), -torch.inf).view(B, W, -1)
     totals = (running[..., None] + gains).masked_fill(running.isneginf()[..., None], -torch.inf)
@@ -110,17 +167,19 @@ class _Pool(NamedTuple):
     tokens: Tensor
 
     @classmethod
-    def empty(cls, B: int, N: int, end: int, device: torch.device) -> "_Pool":
+    def empty(cls, B: int, N: int, end: int, like: Tensor) -> "_Pool":
         """No hypothesis yet: scores of −inf."""
-        none = torch.full((B, N), -torch.inf, device=device)
-        zeros = torch.zeros((B, N), dtype=torch.int64, device=device)
+        none = like.new_full((B, N), -torch.inf)
+        zeros = torch.zeros_like(none, dtype=torch.int64)
         return cls(none, none, zeros, zeros, zeros + end)
 
-    def joined(self, more: _Grown, settled: Tensor, length: int, penalty: float) -> "_Pool":
+    def joined(
+        self, more: list[_Grown], settled: Tensor, length: Tensor, penalty: Tensor
+    ) -> "_Pool":
         """The best of these and of `more`, in rows that are not settled."""
-        scores = (more.totals / penalty).masked_fill(settled[:, None], -torch.inf)
-        lengths = torch.full_like(more.slots, length)
-        new = (scores, more.totals, lengths, more.slots, more.tokens)
+        totals, slots, tokens = (torch.cat(parts, 1) for parts in zip(*more, strict=True))
+        scores = (totals / penalty).masked_fill(settled[:, None], -torch.inf)
+        new = (scores, totals, length.expand_as(slots), slots, tokens)
         both = [torch.cat(pair, dim=1) for pair in zip(self, new, strict=True)]
         # Stable: of equals the one found first stays, as it does when the search stops early.
         order = both[0].sort(dim=1, descending=True, stable=True).indices

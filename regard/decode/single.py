@@ -3,15 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard import check
-from regard.decode import states, steps
+from regard.decode import likeliest, recorded, states, steps
 from regard.decode.decoded import Decoded
 from regard.decode.steps import Steps
+
+
+# From logits (B, V) to a token for each row and its log-probability, (B,) both.
+Choose = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,7 @@ def greedy(model: Steps, source: Any, *, begin: int, end: int, longest: int | Te
         end: the token that ends a hypothesis.
         longest: the most tokens of a hypothesis, `end` counted; one number, or one a source (B,).
     """
-    best = partial(torch.argmax, dim=-1)
-    return _alone("greedy", model, source, best, begin=begin, end=end, longest=longest)
+    return _alone("greedy", model, source, _best, begin=begin, end=end, longest=longest)
 
 
 @torch.no_grad()
@@ -75,52 +78,108 @@ def sample(
     return _alone("sample", model, source, choose, begin=begin, end=end, longest=longest)
 
 
+class _Going(NamedTuple):
+    """One hypothesis a source, on its way."""
+
+    state: Any
+    tokens: Tensor  # (B,): the last of each
+    total: Tensor  # (B,): log p
+    lengths: Tensor  # (B,): how many tokens
+    ended: Tensor  # (B,): whether `end` came
+    done: Tensor  # (B,): whether it came or the limit was reached
+    lost: Tensor  # ()
+    step: Tensor  # (1,)
+    history: Tensor  # (B, T): all tokens
+    limits: Tensor  # (B,)
+
+
 def _alone(
     where: str,
     model: Steps,
     source: Any,
-    choose: Callable[[Tensor], Tensor],
+    choose: Choose,
     *,
     begin: int,
     end: int,
     longest: int | Tensor,
 ) -> Decoded:
-    """One hypothesis a source, each next token chosen by `choose` from log-probabilities (B, V)."""
-    state = model.start(source)
-    B, device = states.batch(where, state)
-    limits = steps.limits(where, longest, B, device)
-    tokens = torch.full((B,), begin, device=device)
-    total = torch.zeros(B, device=device)
-    count, done = torch.zeros_like(tokens), torch.zeros_like(tokens).bool()
-    ended = done
-    history = []
-    for length in range(1, int(limits.max()) + 1):
-        logits, state = model.step(tokens, state)
-        gains = steps.checked(where, logits, B, end).log_softmax(-1)
-        chosen = choose(gains)
-        gain = gains.gather(1, chosen[:, None])[:, 0]
-        tokens = chosen.masked_fill(done, end)
-        total = total + gain.masked_fill(done, 0)
-        count = count + ~done
-        ended = ended | (~done & (tokens == end))
-        done = ended | (limits <= length)
-        history.append(tokens)
-        if steps.over(where, done, ~total.isfinite(), length):
-            break
-    T = len(history)
+    """One hypothesis a source, each next token chosen by `choose` from its logits."""
+    most = steps.most(where, longest)
+    # a card draws by a generator, which no recording knows
+    recorder = recorded.of(model, source, most) if where == "greedy" else None
+    room = {} if recorder is None else {"size": recorded.rounded(most)}
+
+    def begun(inputs: Any) -> tuple[_Going, Callable[[_Going], _Going]]:
+        source, limits = inputs
+        state = model.start(source, **room)
+        B, device = states.batch(where, state)
+        tokens = torch.full((B,), begin, device=device)
+        none = torch.zeros(B, dtype=torch.bool, device=device)
+        going = _Going(
+            state,
+            tokens,
+            total=torch.zeros(B, dtype=states.sums(state), device=device),
+            lengths=torch.zeros_like(tokens),
+            ended=none,
+            done=none,
+            lost=torch.zeros((), dtype=torch.int64, device=device),
+            step=torch.zeros(1, dtype=torch.int64, device=device),
+            history=tokens.new_full((B, room.get("size", most)), end),
+            limits=steps.limits(where, limits, B, device),
+        )
+        return going, partial(_advanced, where, model, choose, end)
+
+    if recorder is None:
+        going = steps.run(where, begun, (source, longest), most)
+    else:
+        inputs = (source, steps.beside(source, longest))
+        going = recorder.run(where, (begin, end, room["size"]), begun, inputs, most)
+    T, B = int(going.lengths.max()), len(going.lengths)
     return Decoded(
-        tokens=torch.stack(history, dim=1)[:, None],
-        lengths=count[:, None],
-        finished=ended[:, None],
-        scores=total[:, None],
-        log_probabilities=total[:, None],
-        parents=tokens.new_zeros(T, B, 1),
-        rows=torch.arange(B, device=device)[:, None, None].expand(B, 1, T),
+        tokens=going.history[:, None, :T].clone(),
+        lengths=going.lengths[:, None].clone(),
+        finished=going.ended[:, None].clone(),
+        scores=going.total[:, None].clone(),
+        log_probabilities=going.total[:, None].clone(),
+        parents=going.lengths.new_zeros(T, B, 1),
+        rows=torch.arange(B, device=going.lengths.device)[:, None, None].expand(B, 1, T),
     )
 
 
-def _drawn(gains: Tensor, *, draw: Draw, generator: torch.Generator | None) -> Tensor:
-    """Tokens (B,), drawn by their log-probabilities (B, V)."""
+def _advanced(where: str, model: Steps, choose: Choose, end: int, going: _Going) -> _Going:
+    """The hypotheses with one token more, if they are not done."""
+    logits, state = model.step(going.tokens, going.state)
+    chosen, gain = choose(steps.checked(where, logits, len(going.tokens), end))
+    tokens = chosen.masked_fill(going.done, end)
+    total = going.total + gain.masked_fill(going.done, 0)
+    step, ended = going.step + 1, going.ended | (tokens == end) & ~going.done
+    going.history.index_copy_(1, going.step, tokens[:, None])
+    return _Going(
+        state,
+        tokens,
+        total,
+        lengths=going.lengths + ~going.done,
+        ended=ended,
+        done=ended | (going.limits <= step),
+        lost=steps.first(going.lost, ~total.isfinite(), step),
+        step=step,
+        history=going.history,
+        limits=going.limits,
+    )
+
+
+def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The likeliest token of each row, and its log-probability."""
+    tokens = likeliest.best(logits)[:, None]
+    gains = likeliest.normed(logits.gather(1, tokens), logits, tokens)
+    return tokens[:, 0], gains[:, 0]
+
+
+def _drawn(
+    logits: Tensor, *, draw: Draw, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """A token of each row, drawn by its probability, and its log-probability."""
+    gains = logits.log_softmax(-1)
     # The best stands at 0, so that no temperature is too low for it.
     scores = (gains - gains.amax(-1, keepdim=True)) / draw.temperature
     places = None
@@ -133,4 +192,5 @@ def _drawn(gains: Tensor, *, draw: Draw, generator: torch.Generator | None) -> T
         shares = shares.masked_fill(before >= draw.top_p, 0)
     # A row without a share to draw from is the business of `steps.over`.
     drawn = shares.nan_to_num(1.0).multinomial(1, generator=generator)
-    return (drawn if places is None else places.gather(-1, drawn))[:, 0]
+    tokens = drawn if places is None else places.gather(-1, drawn)
+    return tokens[:, 0], gains.gather(1, tokens)[:, 0]

@@ -2,12 +2,12 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard import check
 
@@ -15,22 +15,33 @@ from regard import check
 _PLAIN = (type(None), int, float, complex, str, bytes, Enum, torch.dtype, torch.device)
 
 
-def _mapped(change: Callable[[Tensor, str], Tensor], tree: Any, name: str = "state") -> Any:
-    """The tree with `change` made to each of its tensors, whose names say where they stand."""
+def _mapped(
+    change: Callable[[Tensor, str], Tensor],
+    tree: Any,
+    name: str = "state",
+    whole: Callable[[Any, str], Any] | None = None,
+) -> Any:
+    """The tree with `change` made to each of its tensors, whose names say where they stand.
+
+    Parts that can be `reordered` are changed as a `whole`, if that is given.
+    """
     if isinstance(tree, Tensor):
-        return change(tree, name) if tree.dim() else tree
+        # weights that were prepared for many steps are the same for all rows
+        return tree if isinstance(tree, nn.Parameter) else change(tree, name)
+    if whole is not None and hasattr(tree, "reordered"):
+        return whole(tree, name)
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):  # a NamedTuple
         named = zip(tree._fields, tree, strict=True)
-        return type(tree)(*(_mapped(change, x, f"{name}.{field}") for field, x in named))
+        return type(tree)(*(_mapped(change, x, f"{name}.{field}", whole) for field, x in named))
     if isinstance(tree, tuple | list):
-        return type(tree)(_mapped(change, x, f"{name}[{i}]") for i, x in enumerate(tree))
+        return type(tree)(_mapped(change, x, f"{name}[{i}]", whole) for i, x in enumerate(tree))
     if isinstance(tree, dict):
         new = copy.copy(tree)
-        new.update((key, _mapped(change, x, f"{name}[{key!r}]")) for key, x in tree.items())
+        new.update((key, _mapped(change, x, f"{name}[{key!r}]", whole)) for key, x in tree.items())
         return new
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         parts = {f.name: getattr(tree, f.name) for f in dataclasses.fields(tree) if f.init}
-        changed = {k: _mapped(change, x, f"{name}.{k}") for k, x in parts.items()}
+        changed = {k: _mapped(change, x, f"{name}.{k}", whole) for k, x in parts.items()}
         return dataclasses.replace(tree, **changed)
     if isinstance(tree, _PLAIN):
         return tree
@@ -45,7 +56,7 @@ def batch(where: str, state: Any) -> tuple[int, torch.device]:
     found: dict[str, Tensor] = {}
 
     def keep(x: Tensor, name: str) -> Tensor:
-        return found.setdefault(name, x)
+        return found.setdefault(name, x) if x.dim() else x
 
     _mapped(keep, state)
     if not found:
@@ -54,6 +65,12 @@ def batch(where: str, state: Any) -> tuple[int, torch.device]:
     for name, x in found.items():
         _refuse_rows(where, name, x, len(first))
     return len(first), first.device
+
+
+def sums(state: Any) -> torch.dtype:
+    """In what dtype the log-probabilities of a model with such a state are summed."""
+    exact = any(isinstance(x, Tensor) and x.dtype == torch.float64 for _, x in leaves(state))
+    return torch.float64 if exact else torch.float32
 
 
 def _refuse_rows(where: str, name: str, x: Tensor, rows: int) -> None:
@@ -72,6 +89,8 @@ def spread(state: Any, width: int) -> tuple[Any, Fresh]:
     made: dict[int, Tensor] = {}
 
     def spread(x: Tensor, name: str) -> Tensor:
+        if not x.dim():
+            return x
         if id(x) not in made:
             made[id(x)] = x.repeat_interleave(width, 0)
         return made[id(x)]
@@ -98,11 +117,82 @@ def moved(where: str, state: Any, parents: Tensor, fresh: Fresh) -> Any:
     if check.readable(index) and bool((parents == torch.arange(W)).all()):
         return state
 
-    def move(x: Tensor, name: str) -> Tensor:
+    def same(x: Any) -> bool:
         kept, writes = fresh.get(id(x), (None, 0))
-        if kept is x and x._version == writes:
+        return kept is not None and kept is x and x._version == writes
+
+    def move(x: Tensor, name: str) -> Tensor:
+        if not x.dim() or same(x):
             return x
         _refuse_rows(where, name, x, B * W)
         return x.index_select(0, index)
 
-    return _mapped(move, state)
+    def moves(part: Any, name: str) -> Any:
+        """A part that knows how, such as a cache, which leaves room for what comes next."""
+        rows = [(at, x) for at, x in leaves(part, name) if isinstance(x, Tensor) and x.dim()]
+        rows = [(at, x) for at, x in rows if not isinstance(x, nn.Parameter)]
+        if all(same(x) for _, x in rows):
+            return part
+        for at, x in rows:
+            _refuse_rows(where, at, x, B * W)
+        return part.reordered(index)
+
+    return _mapped(move, state, whole=moves)
+
+
+def leaves(tree: Any, name: str = "state") -> Iterator[tuple[str, Any]]:
+    """All that a tree holds, tensors of no axes and plain values too, by their names."""
+    inside: Any
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        inside = ((f"{name}.{field}", x) for field, x in zip(tree._fields, tree, strict=True))
+    elif isinstance(tree, tuple | list):
+        inside = ((f"{name}[{i}]", x) for i, x in enumerate(tree))
+    elif isinstance(tree, dict):
+        inside = ((f"{name}[{key!r}]", x) for key, x in tree.items())
+    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        fields = (f.name for f in dataclasses.fields(tree) if f.init)
+        inside = ((f"{name}.{field}", getattr(tree, field)) for field in fields)
+    else:
+        yield name, tree
+        return
+    for part, x in inside:
+        yield from leaves(x, part)
+
+
+def form(tree: Any) -> tuple[Any, ...]:
+    """What two trees share if one can be written over the other: all but the numbers in tensors."""
+    return tuple(
+        (name, tuple(x.shape), x.dtype, x.device) if isinstance(x, Tensor) else (name, x)
+        for name, x in leaves(tree)
+    )
+
+
+def write(tree: Any, new: Any) -> None:
+    """Have the tensors of a tree hold what those of a new one of the same form hold."""
+    both = zip(leaves(tree), leaves(new), strict=True)
+    pairs = [(a, b) for (_, a), (_, b) in both if isinstance(a, Tensor) and a is not b]
+    # what lies in memory that is written over is saved first
+    written = {a.untyped_storage().data_ptr() for a, _ in pairs}
+    saved = [b.clone() if b.untyped_storage().data_ptr() in written else b for _, b in pairs]
+    for (a, _), b in zip(pairs, saved, strict=True):
+        a.copy_(b)
+
+
+def apart(tree: Any, *others: Any) -> Any:
+    """The tree with each tensor in memory of its own, that can be written to, and not of others."""
+    taken = {x.untyped_storage().data_ptr() for _, x in leaves(others) if isinstance(x, Tensor)}
+
+    def own(x: Tensor, name: str) -> Tensor:
+        place = x.untyped_storage().data_ptr()
+        repeats = any(n > 1 and step == 0 for n, step in zip(x.shape, x.stride(), strict=True))
+        if place in taken or repeats:
+            return x.clone(memory_format=torch.contiguous_format)
+        taken.add(place)
+        return x
+
+    return _mapped(own, tree)
+
+
+def copied(tree: Any) -> Any:
+    """The tree with copies of its tensors."""
+    return _mapped(lambda x, name: x.clone(memory_format=torch.contiguous_format), tree)

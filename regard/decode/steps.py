@@ -1,11 +1,13 @@
 """What can be decoded, and what every way of decoding asks of a step."""
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from regard import check
+from regard.decode import states
 
 
 @runtime_checkable
@@ -13,7 +15,10 @@ class Steps(Protocol):
     """What can be decoded. A state is a tree of tensors with the batch first.
 
     A tree is made of tuples, lists, dicts, NamedTuples and dataclasses. Plain values (None, a
-    number, a word) and tensors of no axes are the same for all rows, and pass through.
+    number, a word), parameters and tensors of no axes are the same for all rows, and pass through.
+
+    A `start` that takes `size` as well, how many tokens there must be room for, promises that then
+    no tensor of the state changes its form and no step waits for the device: see `Recorded`.
     """
 
     def start(self, source: Any) -> Any:
@@ -23,13 +28,42 @@ class Steps(Protocol):
         """The logits (B, V) of what follows `tokens` (B,), and the state after them."""
 
 
+@runtime_checkable
+class Loop(Protocol):
+    """What is known after some steps, a tree of tensors; of which these are asked for."""
+
+    @property
+    def done(self) -> Tensor:
+        """Which rows more steps would not change (B,)."""
+
+    @property
+    def lost(self) -> Tensor:
+        """The first step at which a row had no token to take, or 0: of no axes."""
+
+
+# From its source (and what else is a tensor) to a loop before its first step, and how it goes on.
+Begin = Callable[[Any], tuple[Any, Callable[[Any], Any]]]
+
+
+def most(where: str, longest: int | Tensor) -> int:
+    """How many steps are needed at most."""
+    given = torch.as_tensor(longest)
+    if int(given.min()) < 1:
+        raise ValueError(f"{where}: expected longest >= 1, got {int(given.min())}")
+    return int(given.max())
+
+
+def beside(source: Any, longest: int | Tensor) -> Tensor:
+    """The limits as a tensor on the device of the source."""
+    found = (x.device for _, x in states.leaves(source) if isinstance(x, Tensor))
+    return torch.as_tensor(longest, device=next(found))
+
+
 def limits(where: str, longest: int | Tensor, rows: int, device: torch.device) -> Tensor:
     """The most tokens of each source's hypotheses (B,)."""
     given = torch.as_tensor(longest, device=device)
     if given.dim():
         check.shape(where, "longest", given, B=rows)
-    if int(given.min()) < 1:
-        raise ValueError(f"{where}: expected longest >= 1, got {int(given.min())}")
     return given.expand(rows)
 
 
@@ -44,11 +78,31 @@ def checked(where: str, logits: Tensor, rows: int, end: int) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def over(where: str, done: Tensor, lost: Tensor, step: int) -> bool:
-    """Whether all rows are done: the one place that waits for the device, once a step."""
-    over, broken = torch.stack([done.all(), lost.any()]).tolist()
-    if broken:
+def run(where: str, begin: Begin, inputs: Any, most: int) -> Any:
+    """The loop after so many steps that all rows are done, or after `most`."""
+    loop, advance = begin(inputs)
+    for step in range(1, most + 1):
+        loop = advance(loop)
+        if waits(loop.done, step, most) and over(where, loop):
+            break
+    return loop
+
+
+def waits(done: Tensor, step: int, most: int) -> bool:
+    """Whether to ask after this step if all rows are done: on a card, that is to wait for it."""
+    return not done.is_cuda or step % 8 == 0 or step == most
+
+
+def over(where: str, loop: Loop) -> bool:
+    """Whether all rows are done: the one place that waits for the device."""
+    done, lost = torch.stack([loop.done.all(), loop.lost]).tolist()
+    if lost:
         raise ValueError(
-            f"{where}: expected logits with a token to take, got NaN or only -inf at step {step}"
+            f"{where}: expected logits with a token to take, got NaN or only -inf at step {lost}"
         )
-    return bool(over)
+    return bool(done)
+
+
+def first(lost: Tensor, now: Tensor, step: Tensor) -> Tensor:
+    """The first step at which a row was lost: the one known, or this one if any row is `now`."""
+    return torch.where((lost == 0) & now.any(), step[0], lost)

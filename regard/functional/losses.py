@@ -1,4 +1,4 @@
-"""What is to be made small: losses of predictions, token by token, and of choices that are drawn."""
+"""What is to be made small: losses of predictions, token by token, and of draws."""
 
 import torch
 from jaxtyping import Bool, Float, Int

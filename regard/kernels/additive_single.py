@@ -65,9 +65,17 @@ def descend_single(
             tl.store(room_ptr + bh * 2 * K + j, p, mask=j < K)
             tl.store(room_ptr + bh * 2 * K + K + j, slopes, mask=j < K)
     if not ONE:
+        room_ptr += bh * 2 * K
         tl.debug_barrier()  # threads need each other's weights
     total = tl.where(total > 0, total, 1.0)
     mean /= total
+    # what rounding leaves of the mean: without it, gradients of the scores would not sum to zero
+    left = 0.0
+    for start in range(0, BK if ONE else K, BK):
+        if not ONE:
+            p, slopes = _kept(room_ptr, start + tl.arange(0, BK), K)
+        left += tl.sum(p * (slopes - mean), 0)
+    left /= total
     for chunk in range(CHUNKS):
         d, e = chunk * BD + tl.arange(0, BD), chunk * BE + tl.arange(0, BE)
         q, vector = _numbers(q_ptr, d, D), _numbers(vector_ptr, d, D)
@@ -77,12 +85,9 @@ def descend_single(
         for start in range(0, BK if ONE else K, BK):
             j = start + tl.arange(0, BK)
             if not ONE:
-                p = tl.load(room_ptr + bh * 2 * K + j, mask=j < K, other=0)
-                slopes = tl.load(room_ptr + bh * 2 * K + K + j, mask=j < K, other=0)
+                p, slopes = _kept(room_ptr, j, K)
             weights = p / total
-            g = weights * (slopes - mean)
-            if ONE:
-                g -= weights * tl.sum(g, 0)  # what rounding left of the mean
+            g = weights * (slopes - mean - left)
             if g_ptr is not None:
                 tl.store(g_ptr + bh * K + j, g, mask=(j < K) & (chunk == 0))
             seen, row = (weights != 0)[:, None], (bh * K + j)[:, None]
@@ -125,6 +130,13 @@ def _against(
         s += tl.sum(vector[None, :] * bent(q[None, :] + k, EXACT, PTX), 1)
         slopes += tl.sum(d_out[None, :] * v, 1)
     return s, slopes
+
+
+@triton.jit
+def _kept(room_ptr, j, K):
+    """The weights of keys j and their gradient, from a room of (2, K)."""
+    p = tl.load(room_ptr + j, mask=j < K, other=0)
+    return p, tl.load(room_ptr + K + j, mask=j < K, other=0)
 
 
 @triton.jit

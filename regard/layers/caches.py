@@ -4,11 +4,11 @@ Both caches answer the same questions, so `MultiHead` asks and need not know whi
 where do the last queries stand, and what do a rule, a bias or a score mean there?
 """
 
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard import check
 from regard.functional import rules
@@ -17,21 +17,36 @@ from regard.functional.rules import Rule
 from regard.functional.scores import Score, placed
 from regard.layers import scores
 
+# The fewest keys that a growing cache makes room for, and how many more one that is moved about.
+LEAST, SOME = 32, 4
+
+
+class Fused(NamedTuple):
+    """The projections to queries, keys and values as one: parameters, so the same for all rows."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+
 
 @dataclass(frozen=True, eq=False)
 class Cache:
     """Keys (B, H, K, D) and values (B, H, K, Dv); to append to it makes a longer one.
+
+    The longer one may lie in the same memory; what this one holds stays as it is.
 
     Args:
         k: the keys.
         v: the values.
         first: where the first query stands, a number or a tensor of no axes; None puts the last
             query on the last key.
+        fused: what projects the tokens that come next, if whoever began the cache prepared it.
     """
 
     k: Tensor
     v: Tensor
     first: int | Tensor | None = None
+    fused: Fused | None = None
+    _room: "_Room | None" = field(default=None, init=False, repr=False)
 
     @classmethod
     def empty(
@@ -54,24 +69,44 @@ class Cache:
         """A cache of these keys behind those that are here."""
         _refuse_strangers("Cache", self.k, self.v, k, v)
         k, v = k.to(self.k.dtype), v.to(self.v.dtype)
-        return Cache(torch.cat([self.k, k], 2), torch.cat([self.v, v], 2))
+        learns = any(x.requires_grad for x in (self.k, self.v, k, v))
+        if learns or torch.compiler.is_compiling():
+            return Cache(torch.cat([self.k, k], 2), torch.cat([self.v, v], 2), fused=self.fused)
+        room = self._room
+        if room is None or not room.follows(len(self), k.shape[2]):
+            room = _Room(self.k, self.v, max(LEAST, 2 * (len(self) + k.shape[2])))
+            room.write(self.k, self.v)
+        room.write(k, v)
+        return room.cache(self.fused)
 
     def crop(self, length: int) -> "Cache":
         """The first `length` keys."""
         _refuse_length("Cache", length, len(self))
-        return Cache(self.k[:, :, :length], self.v[:, :, :length])
+        return Cache(self.k[:, :, :length], self.v[:, :, :length], fused=self.fused)
 
     def reorder(self, index: Tensor) -> "Cache":
         """The batch rows of `index`, as many as it has: what beam search keeps."""
         _refuse_rows("Cache", index, self.k.shape[0])
-        return Cache(self.k.index_select(0, index), self.v.index_select(0, index), self.first)
+        return replace(self, k=self.k.index_select(0, index), v=self.v.index_select(0, index))
+
+    def reordered(self, index: Tensor) -> "Cache":
+        """As `reorder`, with room for the keys that come next: beam search does it at every step."""
+        if self.first is not None or self.k.requires_grad or torch.compiler.is_compiling():
+            return self.reorder(index)
+        room = _Room(self.k, self.v, len(self) + SOME, rows=len(index))
+        room.take(self.k, self.v, index)
+        return room.cache(self.fused)
 
     def asked_from(self, first: int | Tensor) -> "Cache":
         """These keys for queries of another sequence, the first of which stands at `first` there.
 
         Turns and scores of distances go by this; rules and biases still count from the last key.
         """
-        return Cache(self.k, self.v, first)
+        return replace(self, first=first)
+
+    def contiguous(self) -> "Cache":
+        """These keys and values with each head in one stretch of memory, to be read often."""
+        return replace(self, k=self.k.contiguous(), v=self.v.contiguous())
 
     def fixed(self, size: int, *, finite: bool = False) -> "StaticCache":
         """These keys at the beginning of a cache of `size` slots; `finite` as in `StaticCache`."""
@@ -79,7 +114,9 @@ class Cache:
             raise ValueError(f"StaticCache: {len(self)} keys, but the cache holds {size}")
         k, v = (_with_room(x, size) for x in (self.k, self.v))
         # filled on the device: a number that is copied there cannot be part of a CUDA graph
-        return StaticCache(k, v, torch.full((), len(self), device=k.device), finite)
+        length = torch.full((), len(self), device=k.device)
+        free = _free(k, length) if finite else None
+        return StaticCache(k, v, length, free, self.fused)
 
     def last(self, n: int) -> Tensor:
         """Where `n` queries stand (n,): on the last keys, unless they are asked from elsewhere."""
@@ -105,6 +142,42 @@ class Cache:
         return scores.at(given, self.last(n)) if asks else given
 
 
+class _Room:
+    """Memory for keys and values, and for some that are still to come; each slot is written once.
+
+    Caches of all lengths share it: what lies behind the keys of one is nothing to it.
+    """
+
+    def __init__(self, k: Tensor, v: Tensor, size: int, *, rows: int | None = None):
+        B, H, _, D = k.shape
+        B = B if rows is None else rows
+        self.k, self.v = k.new_empty(B, H, size, D), v.new_empty(B, H, size, v.shape[3])
+        self.used = 0
+
+    def follows(self, length: int, n: int) -> bool:
+        """Whether the slots behind the first `length` are free for `n` more."""
+        return self.used == length and length + n <= self.k.shape[2]
+
+    def write(self, k: Tensor, v: Tensor) -> None:
+        """Fill the next slots."""
+        begin, self.used = self.used, self.used + k.shape[2]
+        # by another name: who holds the keys before these, such as a look, is not told of a change
+        self.k.data[:, :, begin : self.used] = k
+        self.v.data[:, :, begin : self.used] = v
+
+    def take(self, k: Tensor, v: Tensor, index: Tensor) -> None:
+        """Fill the first slots with the rows of `index`."""
+        self.used = k.shape[2]
+        torch.index_select(k, 0, index, out=self.k.data[:, :, : self.used])
+        torch.index_select(v, 0, index, out=self.v.data[:, :, : self.used])
+
+    def cache(self, fused: Fused | None) -> Cache:
+        """All that was written."""
+        cache = Cache(self.k[:, :, : self.used], self.v[:, :, : self.used], fused=fused)
+        object.__setattr__(cache, "_room", self)
+        return cache
+
+
 @dataclass(frozen=True, eq=False)
 class StaticCache:
     """A cache of N slots whose shapes never change, for torch.compile and CUDA graphs.
@@ -116,14 +189,16 @@ class StaticCache:
         k: keys (B, H, N, D), of which the first `length` are real.
         v: values (B, H, N, Dv).
         length: how many keys there are, a tensor of no axes: the host never waits for it.
-        finite: whether nothing that is not finite was ever written here. Then a bias hides the free
-            slots, and no step copies all keys and values to clear them.
+        free: if nothing that is not finite was ever written here, the bias that hides the free
+            slots (B, 1, 1, N), written in place like them; None if each step is to clear them.
+        fused: as in `Cache`.
     """
 
     k: Tensor
     v: Tensor
     length: Tensor
-    finite: bool = False
+    free: Tensor | None = None
+    fused: Fused | None = None
 
     def __len__(self) -> int:
         return int(self.length)  # waits for the device; nothing here calls it
@@ -145,6 +220,8 @@ class StaticCache:
         places = self.next(n)
         self.k.index_copy_(2, places, k.to(self.k.dtype))
         self.v.index_copy_(2, places, v.to(self.v.dtype))
+        if self.free is not None:
+            self.free.index_fill_(3, places, 0.0)
         return replace(self, length=self.length + n)
 
     def crop(self, length: int) -> "StaticCache":
@@ -154,7 +231,10 @@ class StaticCache:
             length,
             len(self) if check.readable(self.length) else self.k.shape[2],
         )
-        return replace(self, length=torch.full_like(self.length, length))
+        cut = torch.full_like(self.length, length)
+        return replace(
+            self, length=cut, free=self.free if self.free is None else _free(self.k, cut)
+        )
 
     def reorder(self, index: Tensor) -> "StaticCache":
         """The batch rows of `index` (B,), written in place."""
@@ -170,24 +250,22 @@ class StaticCache:
 
     def next(self, n: int) -> Tensor:
         """The positions that the next `n` keys will have (n,)."""
-        return self.length + torch.arange(n, device=self.k.device)
+        return self.length[None] if n == 1 else self.length + torch.arange(n, device=self.k.device)
 
     def rule(self, given: Rule | Tensor | None, n: int) -> Rule | Tensor | None:
         """The rule for `n` queries that stand on the last keys: no free slot is seen."""
-        if self.finite:
+        if self.free is not None:
             return None if given is None else _at(given, self.last(n))
         filled = rules.padding(self.length.expand(self.k.shape[0]))
         return filled if given is None else rules.both(_at(given, self.last(n)), filled)
 
     def bias(self, given: Bias | Tensor | None, n: int) -> Bias | Tensor | None:
         """The bias for `n` queries that stand on the last keys."""
-        if not self.finite:
+        if self.free is None:
             # a tensor goes by the index of its query, a function by the position, as a rule does
             return given if given is None else _at(given, self.last(n))
-        slots = torch.arange(self.k.shape[2], device=self.k.device)
-        free = torch.where(slots < self.length, 0.0, -torch.inf)[None, None, None]
         if given is None or isinstance(given, Tensor):
-            return free if given is None else given + free
+            return self.free if given is None else given + self.free
         raise ValueError(
             "StaticCache: finite slots are hidden by a bias, to which only a tensor can be added, "
             f"got {check.kind(given)}; leave finite out"
@@ -216,6 +294,13 @@ def _at(rule: Rule | Tensor, positions: Tensor) -> Rule | Tensor:
             "pass a bool tensor (B, 1, 1, N) as the rule"
         )
     return rules.at(rule, positions)
+
+
+def _free(k: Tensor, length: Tensor) -> Tensor:
+    """−inf in the slots behind the first `length` (B, 1, 1, N), else 0."""
+    B, _, N, _ = k.shape
+    slots = torch.arange(N, device=k.device)
+    return torch.where(slots < length, 0.0, -torch.inf).to(k.dtype).repeat(B, 1, 1, 1)
 
 
 def _with_room(x: Tensor, size: int) -> Tensor:

@@ -5,13 +5,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard import check
 from regard.door import attend
 from regard.functional.biases import Bias
 from regard.functional.rules import Rule, both, causal
 from regard.functional.scores import Score, scaled_dot
-from regard.layers.caches import Cache, Keys, SameKeys, StaticCache
+from regard.layers.caches import Cache, Fused, Keys, SameKeys, StaticCache
 from regard.layers.scores import LearnedScore, refuse_parameters, value_of
 
 # What turns queries and keys (B, H, Q, D) by their positions (Q,), such as `layers.Rotary()`.
@@ -73,6 +74,7 @@ class MultiHead(nn.Module):
         *,
         rule: Rule | Tensor | None = None,
         bias: Bias | Tensor | None = None,
+        queries: Tensor | None = None,
     ) -> Tensor:
         """Attend from `x` (B, Q, E) to `memory`, or to `x` itself: (B, Q, E).
 
@@ -81,6 +83,7 @@ class MultiHead(nn.Module):
             memory: what is read (B, K, E), or the cache that `keys` or `step` made of it.
             rule: which keys may be seen, as in `attend`.
             bias: what is added to the scores, as in `attend`.
+            queries: what was projected of `x` already (B, Q, E).
         """
         check.shape("MultiHead", "x", x, B=None, Q=None, E=self.query.in_features)
         if isinstance(memory, Cache | StaticCache):
@@ -88,7 +91,8 @@ class MultiHead(nn.Module):
         else:
             keys = self.keys(x if memory is None else memory)
         Q = x.shape[1]
-        q = self._turned(_split(self.query(x), self.heads), keys.last)
+        asked = self.query(x) if queries is None else queries
+        q = self._turned(_split(asked, self.heads), keys.last)
         out = attend(
             q,
             keys.k,
@@ -108,7 +112,8 @@ class MultiHead(nn.Module):
         """An empty cache, from which `step` decodes; `.fixed(size)` makes it a static one."""
         weight = self.key.weight
         width = self.query.out_features // self.heads
-        return Cache.empty(batch, self.kv_heads, width, device=weight.device, dtype=weight.dtype)
+        none = weight.new_empty(batch, self.kv_heads, 0, width)
+        return Cache(none, none, fused=self._fused())
 
     def step(
         self,
@@ -125,11 +130,16 @@ class MultiHead(nn.Module):
         """
         begun: Any = self.start(x.shape[0]) if cache is None else cache
         past: SameKeys = begun
-        new = self._keys(x, past.next)
+        if past.fused is None:
+            queries, new = None, self._keys(x, past.next)
+        else:
+            check.shape("MultiHead", "x", x, B=None, Q=None, E=self.query.in_features)
+            queries, k, v = F.linear(x, *past.fused).split(self._widths, -1)
+            new = self._kept(k, v, past.next)
         longer = past.append(new.k, new.v)
         if x.shape[1] > 1:  # one token stands on the last key: nothing is ahead of it
             rule = causal if rule is None else both(causal, rule)
-        return self(x, longer, rule=rule, bias=bias), longer
+        return self(x, longer, rule=rule, bias=bias, queries=queries), longer
 
     @classmethod
     def from_torch(cls, theirs: nn.MultiheadAttention) -> "MultiHead":
@@ -173,8 +183,29 @@ class MultiHead(nn.Module):
     def _keys(self, memory: Tensor, where: Callable[[int], Tensor]) -> Cache:
         """Keys that stand where `where(how many)` says, and their values."""
         check.shape("MultiHead", "memory", memory, B=None, K=None, E=self.key.in_features)
-        k, v = (_split(project(memory), self.kv_heads) for project in (self.key, self.value))
+        return self._kept(self.key(memory), self.value(memory), where)
+
+    def _kept(self, k: Tensor, v: Tensor, where: Callable[[int], Tensor]) -> Cache:
+        """Projected keys and values (B, K, ·), with the keys turned where they stand."""
+        k, v = _split(k, self.kv_heads), _split(v, self.kv_heads)
         return Cache(self._turned(k, where), v)
+
+    @property
+    def _widths(self) -> list[int]:
+        return [project.out_features for project in (self.query, self.key, self.value)]
+
+    def _fused(self) -> Fused | None:
+        """The three projections as one, a copy for many steps; None where they are to learn."""
+        parts = (self.query, self.key, self.value)
+        apart = len({project.in_features for project in parts}) > 1
+        learns = torch.is_grad_enabled() and any(p.weight.requires_grad for p in parts)
+        if apart or learns or torch.compiler.is_compiling():
+            return None
+        weight = nn.Parameter(torch.cat([p.weight for p in parts]), requires_grad=False)
+        if self.query.bias is None:
+            return Fused(weight, None)
+        bias = nn.Parameter(torch.cat([p.bias for p in parts]), requires_grad=False)
+        return Fused(weight, bias)
 
     def _turned(self, x: Tensor, where: Callable[[int], Tensor]) -> Tensor:
         return x if self.turn is None else self.turn(x, where(x.shape[2]))

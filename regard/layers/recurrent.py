@@ -3,6 +3,7 @@
 Packed sequences would ask a card for the lengths; here each row is turned around in its place.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -163,10 +164,13 @@ def unrolled(
         x = dropout(x) if i else x
         # biases, one layer, no dropout, in training or not, one direction, batch first
         how = (True, 1, 0.0, cell.training, False, True)
-        if isinstance(cell, nn.LSTMCell):
-            x = torch.lstm(x, first, weights, *how)[0]
-        else:
-            x = torch.gru(x, first[0], weights, *how)[0]
+        with warnings.catch_warnings():
+            # a cell's weights lie apart, and cuDNN says at every call that it puts them together
+            warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
+            if isinstance(cell, nn.LSTMCell):
+                x = torch.lstm(x, first, weights, *how)[0]
+            else:
+                x = torch.gru(x, first[0], weights, *how)[0]
     return x
 
 

@@ -60,6 +60,8 @@ class Seq2SeqConfig:
     # width of the layer before the output; asked before, the better half of twice as many
     readout: int = 500
     dropout: float = 0.0
+    # how much what is read out is magnified before the output, whose weights are small when tied
+    gain: float = 1.0
     # one table for source, target and output, for languages that share a vocabulary
     tied: bool = False
     # look with the state before the step (Bahdanau), or with the one after it (Luong)
@@ -84,8 +86,9 @@ class Seq2SeqConfig:
         for name in (*sizes, "reach", "places"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Seq2Seq: expected {name} ≥ 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"Seq2Seq: expected dropout in [0, 1), got {self.dropout}")
+        if not 0 <= self.dropout < 1 or not self.gain > 0:
+            got = f"{self.dropout} and {self.gain}"
+            raise ValueError(f"Seq2Seq: expected dropout in [0, 1) and gain > 0, got {got}")
         if self.tied and self.readout != self.embedding:
             raise ValueError(
                 f"Seq2Seq: tied embeddings need a readout as wide as the embedding, "
@@ -98,10 +101,8 @@ class Seq2SeqConfig:
                 f"global and select soft, got {', '.join(how)}"
             )
         if self.attention in ("coverage", "location_aware") and self.span != "global":
-            raise ValueError(
-                f"Seq2Seq: attention {self.attention} goes by all that was looked at: expected "
-                f"span global, got {self.span}"
-            )
+            why = f"{self.attention} goes by all that was looked at"
+            raise ValueError(f"Seq2Seq: {why}: expected span global, got {self.span}")
 
     @property
     def read(self) -> int:
@@ -314,8 +315,8 @@ class Seq2Seq(nn.Module):
         word = self._embedded(self.target, tokens)
         state = self._moved(word, state, self._select())
         if state.attended is not None:
-            return self.out(state.attended), state
-        return self.out(self.readout(self._top(state), word, state.context)), state
+            return self._logits(state.attended), state
+        return self._logits(self.readout(self._top(state), word, state.context)), state
 
     def _written(
         self, source: tuple[Tensor, Tensor], target: Tensor, select: Callable[[], Select]
@@ -325,17 +326,19 @@ class Seq2Seq(nn.Module):
         state, words = self.start(source), self._embedded(self.target, target)
         if self.decoder.heedless:
             tops, contexts = self.decoder.ahead(words, state, select())
-            return self.out(self.readout(tops, words, contexts))
+            return self._logits(self.readout(tops, words, contexts))
         states = []
         for word in words.unbind(1):
             state = self._moved(word, state, select())
             states.append(state)
-        fed = [one.attended for one in states if one.attended is not None]
-        if fed:
-            return self.out(torch.stack(fed, 1))
+        if fed := [one.attended for one in states if one.attended is not None]:
+            return self._logits(torch.stack(fed, 1))
         tops = torch.stack([self._top(one) for one in states], 1)
         contexts = torch.stack([one.context for one in states], 1)
-        return self.out(self.readout(tops, words, contexts))
+        return self._logits(self.readout(tops, words, contexts))
+
+    def _logits(self, read: Tensor) -> Tensor:
+        return self.out(read if self.config.gain == 1 else self.config.gain * read)
 
     def _moved(self, word: Tensor, state: State, select: Select) -> State:
         state = self.decoder(word, state, select)

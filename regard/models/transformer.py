@@ -187,7 +187,8 @@ class Decoder(nn.Module):
         own = tuple(block.start(memory.shape[0]) for block in self.blocks)
         return State(
             own=own if size is None else tuple(cache.fixed(size, finite=True) for cache in own),
-            cross=tuple(block.cross.keys(memory) for block in self.blocks),
+            # read at every step, so each head lies together
+            cross=tuple(block.cross.keys(memory).contiguous() for block in self.blocks),
             bias=bias,
             position=torch.zeros((), dtype=torch.int64, device=memory.device),
         )

@@ -16,6 +16,9 @@ class Average:
 
     def __init__(self, model: nn.Module, decay: float):
         self.model = deepcopy(model).requires_grad_(False)
+        for part in self.model.modules():
+            if isinstance(part, nn.RNNBase):
+                part.flatten_parameters()  # a copy lies in pieces, of which cuDNN complains
         self.decay = decay
 
     @torch.no_grad()

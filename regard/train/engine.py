@@ -53,7 +53,8 @@ class Engine:
         self.optimizer = optimizers.made(model, training.optimizer, fused=fused, captured=captured)
         self._loss, self._stepping = fabric.setup(_Loss(model, loss), self.optimizer)
         self.average = Average(model, training.average) if training.average else None
-        self._replayed = Replayed(lambda batches: self._learn(batches, [1.0])) if captured else None
+        alone = Replayed(lambda batches: self._learn(batches, [1.0]), self._placed)
+        self._replayed = alone if captured else None
         self._rate = training.optimizer.filled()["rate"]
         self.rate = 0.0  # of the step that was taken last
         self._batches = batches
@@ -87,15 +88,18 @@ class Engine:
         optimizers.set_rate(self.optimizer, self.rate)
         batches, tokens = self._drawn()
         shares = [batch.tokens / max(1, tokens) for batch in batches]
-        there = [self.fabric.to_device(batch) for batch in batches]
-        *losses, norm = (
-            self._learn(there, shares) if self._replayed is None else self._replayed(there)
-        )
+        if self._replayed is None:
+            *losses, norm = self._learn(self._placed(batches), shares)
+        else:
+            *losses, norm = self._replayed(batches)
         if self.average is not None:
             self.average.follow(self.model, step)
         self.running.add(step, losses, shares, tokens=tokens, norm=norm)
         self.step = step
         return tokens
+
+    def _placed(self, batches: list[Any]) -> list[Any]:
+        return [self.fabric.to_device(batch) for batch in batches]
 
     def _learn(self, batches: list[Any], shares: list[float]) -> tuple[Any, ...]:
         """Change the weights; the loss of each batch, and behind them the norm of the gradient."""

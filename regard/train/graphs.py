@@ -27,28 +27,32 @@ class Replayed:
     A form is the shapes and dtypes of a batch's tensors; its plain numbers are not looked at, so
     the work must not depend on them, nor wait for the card. What it makes must stay in the card's
     memory: weights, moments and random state are changed in place by every replay.
+
+    Args:
+        work: what is done with a batch on the card.
+        place: what brings a batch there.
     """
 
-    def __init__(self, work: Work):
-        self._work = work
+    def __init__(self, work: Work, place: Callable[[Any], Any] = lambda batch: batch):
+        self._work, self._place = work, place
         self._recorded: dict[Hashable, _Recorded] = {}
         self._met: set[Hashable] = set()
         self._pool: Any = None
 
     def __call__(self, batch: Any) -> tuple[Tensor | None, ...]:
-        """What the work gives for this batch, which lies on the card."""
+        """What the work gives for this batch."""
         given = list(tensors(batch))
         form = tuple((tuple(x.shape), x.dtype) for x in given)
         if form not in self._met:
             # the libraries of the card make their plans when a shape is new, which no graph can do
             self._met.add(form)
-            return self._aside(batch)
+            return self._aside(self._place(batch))
         if form not in self._recorded:
-            self._recorded[form] = self._record(batch, given)
+            self._recorded[form] = self._record(self._place(batch))
         recorded = self._recorded[form]
         for ours, theirs in zip(recorded.inputs, given, strict=True):
-            if ours is not theirs:
-                ours.copy_(theirs, non_blocking=True)
+            # from pinned memory the card fetches it by itself, while the host goes on
+            ours.copy_(theirs if theirs.is_cuda else theirs.pin_memory(), non_blocking=True)
         recorded.graph.replay()
         # the next replay writes over them
         return tuple(None if x is None else x.clone() for x in recorded.outputs)
@@ -62,13 +66,13 @@ class Replayed:
         now.wait_stream(stream)
         return outputs
 
-    def _record(self, batch: Any, inputs: list[Tensor]) -> _Recorded:
+    def _record(self, batch: Any) -> _Recorded:
         graph = torch.cuda.CUDAGraph()
         # one memory for all graphs: no two of them run at a time
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             outputs = self._work(batch)
         self._pool = graph.pool() if self._pool is None else self._pool
-        return _Recorded(graph, inputs, outputs)
+        return _Recorded(graph, list(tensors(batch)), outputs)
 
 
 def tensors(tree: Any) -> Iterator[Tensor]:

@@ -29,8 +29,8 @@ def gathered(plan: Plan, module: Any) -> dict[str, Any]:
 
     Args:
         module: the recipe. It may offer `LIKE`, configs by name; `COLUMNS`, which numbers are
-            shown; and `compared(ours, theirs)`, a word on the runs in some folders against those
-            in others.
+            shown; `compared(ours, theirs)`, a word on the runs in some folders against those in
+            others; and `notes(table)`, sentences on what the numbers come to.
     """
     there = vars(module)
     rows = [_row(plan, row, there) for row in plan.grid.rows]
@@ -40,7 +40,7 @@ def gathered(plan: Plan, module: Any) -> dict[str, Any]:
         for name, version in card.get("versions", {}).items():
             versions.setdefault(name, set()).add(version)
     every = {name: name for row in rows for numbers in row["numbers"] for name in numbers}
-    return {
+    table = {
         "schema": SCHEMA,
         "recipe": plan.recipe,
         "grid": plan.name,
@@ -53,6 +53,13 @@ def gathered(plan: Plan, module: Any) -> dict[str, Any]:
         "columns": there.get("COLUMNS", every),
         "rows": rows,
     }
+    return noted(table, module)
+
+
+def noted(table: dict[str, Any], module: Any) -> dict[str, Any]:
+    """The table with what the recipe says of it now, computed from its numbers."""
+    said = vars(module).get("notes")
+    return {**table, "notes": list(said(table)) if said else []}
 
 
 def written(folder: Path, table: dict[str, Any]) -> None:
@@ -82,7 +89,7 @@ def lines(table: dict[str, Any]) -> list[list[str]]:
 
 
 def section(table: dict[str, Any]) -> str:
-    """A table as Markdown, with what its numbers may depend on, and the command of each row."""
+    """A table as Markdown: what its numbers may depend on and come to, the command of each row."""
     seconds = sum(sum(row["seconds"]) for row in table["rows"])
     torch = table["versions"].get("torch", "unknown")
     told = [table["hardware"], f"torch {torch}", f"seeds {', '.join(map(str, table['seeds']))}"]
@@ -100,6 +107,8 @@ def section(table: dict[str, Any]) -> str:
         f"{table['about']}.",
         f"{' · '.join(filter(None, [*told, f'{clock(seconds)} in all']))}\n\n`{table['command']}`",
         "\n".join(marked),
+        f"![{table['about']}]({table['picture']})" if "picture" in table else "",
+        "\n".join(f"- {note}" for note in table.get("notes", [])),
         "\n".join(["Failed:", "", *failed]) if failed else "",
     ]
     return "\n\n".join(filter(None, parts)) + "\n"

@@ -1,6 +1,6 @@
 """The style and the script of a stand-alone page: plain, small, and asking nothing of the network.
 
-The page is whole without the script; with it, another head, a scale and a cursor can be chosen.
+The page is whole without the script; with it, a map, a head, a scale and a cursor can be chosen.
 """
 
 STYLE = """
@@ -159,6 +159,16 @@ SCRIPT = """
     draw();
   }
 
-  document.querySelectorAll("section.map").forEach((section, n) => begin(section, data.maps[n]));
+  const sections = Array.from(document.querySelectorAll("section.map"));
+  sections.forEach((section, n) => begin(section, data.maps[n]));
+  const maps = document.querySelector("select.maps");
+  if (maps) {
+    const show = () => sections.forEach((section, n) => {
+      section.hidden = n !== Number(maps.value);
+    });
+    maps.addEventListener("change", show);
+    document.querySelector("div.maps").hidden = false;
+    show();
+  }
 })();
 """

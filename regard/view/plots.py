@@ -1,6 +1,8 @@
 """Pictures of a trace for papers and notebooks: functions from a `Trace` to a matplotlib figure."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -28,6 +30,20 @@ _INK, _FAINT, _BLUE = "#222222", "#666666", "#1d4f91"
 _TILE = 64
 # The font has no pictures of control characters; here they are spelled as in Python.
 _SPELLED = {0x2400 + code: repr(chr(code))[1:-1] for code in range(32)} | {0x2421: r"\x7f"}
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """One head of a wall, and the words around all of them: inches, and points."""
+
+    wide: Number
+    high: Number
+    cell: Number
+    size: Number
+    left: Number = 0.0
+    above: Number = 0.0
+    queries: Sequence[str] = ()
+    keys: Sequence[str] = ()
 
 
 def matrix(
@@ -58,9 +74,13 @@ def wall(
 ) -> "matplotlib.figure.Figure":
     """Every head of a map in small, layers down and heads across, all in one scale of colour.
 
-    A head of more than 64 queries or keys is shown by the greatest weight of each patch.
+    Words stand at the edges where there is room for them. A head of more than 64 queries or keys
+    is shown by the greatest weight of each patch.
+
+    Args:
+        map: the map to draw; the first one of many heads if none is named.
     """
-    chosen = trace.map(map)
+    chosen = trace.many_headed() if map is None else trace.map(map)
     layers, heads = range(chosen.layers), range(chosen.heads)
     tiles = [[_pooled(chosen.weights(i, j)) for j in heads] for i in layers]
     with drawing():
@@ -95,7 +115,7 @@ def _matrix(
 ) -> "matplotlib.figure.Figure":
     Q, K = w.shape
     cell = min(_LARGEST_CELL, max(_SMALLEST_CELL, 9 / max(Q, K)), _LARGEST_SIDE / max(Q, K))
-    size = min(_LARGEST_FONT, max(_SMALLEST_FONT, 0.72 * cell * 72))
+    size = _font(cell)
     queries, keys = (_shown(trace.axis(id)) for id in (map.query, map.key))
     left, across = max(measured(queries, size)), measured(keys, size)
     line = 1.3 * size / 72
@@ -137,36 +157,50 @@ def _matrix(
 def _wall(
     trace: Trace, map: Map, tiles: list[list[Tensor]], scale: Scale
 ) -> "matplotlib.figure.Figure":
-    Q, K = map.sizes or (1, 1)
-    side = min(1.1, _LARGEST_SIDE / max(map.layers, map.heads))
-    # a tile keeps its shape as long as it can be seen
-    wide, high = side * min(1, max(0.3, K / Q)), side * min(1, max(0.3, Q / K))
-    gap, x, y = 0.08, _MARGIN + 0.65, _MARGIN + 0.30 + 0.25
+    tile = _tile(trace, map)
+    wide, high, gap = tile.wide, tile.high, 0.08
+    x, y = _MARGIN + 0.65 + tile.left, _MARGIN + 0.30 + 0.25 + tile.above
     right, below = x + map.heads * (wide + gap), y + map.layers * (high + gap)
     title, what = _title(trace, map), f"each: queries · {map.query} down, keys · {map.key} across"
     width = max(right + 0.8, _room(title))
     width = max(width, x + measured([what], 8)[0] + _MARGIN)
     figure = blank(width, below + 0.2 + _MARGIN)
-    norm = _norm(torch.stack([tile.max() for row in tiles for tile in row]), scale)
+    norm = _norm(torch.stack([each.max() for row in tiles for each in row]), scale)
     for i, row in enumerate(tiles):
-        for j, tile in enumerate(row):
+        for j, weights in enumerate(row):
             axes = _placed(figure, x + j * (wide + gap), y + i * (high + gap), wide, high)
             image = axes.imshow(
-                tile.numpy(), cmap="cividis", norm=norm, aspect="auto", interpolation="none"
+                weights.numpy(), cmap="cividis", norm=norm, aspect="auto", interpolation="none"
             )
             axes.spines[:].set(color=_FAINT, linewidth=0.4)
-            axes.set_xticks([])
-            axes.set_yticks([])
+            keys, queries = tile.keys if i == 0 else (), tile.queries if j == 0 else ()
+            _name_places(axes, keys, queries, tile.cell, tile.size, 0, 90)
             if i == 0:
-                axes.set_title(f"head {j}" if side > 0.55 else f"{j}", size=8, color=_INK, pad=4)
+                name = f"head {j}" if wide > 0.5 else f"{j}"
+                axes.set_title(name, size=8, color=_INK, pad=4 + 72 * tile.above)
             if j == 0:
                 axes.set_ylabel(f"layer {i}", size=8, color=_INK, rotation=0, ha="right")
-                axes.yaxis.set_label_coords(-0.08 / wide, 0.44)
+                axes.yaxis.set_label_coords(-(0.08 + tile.left) / wide, 0.44)
     tall = min(below - gap - y, 2.5)
     _colour_bar(figure, image, _placed(figure, right + 0.1, y, _BAR, tall), tall)
     _write(figure, x, below + 0.12, what, size=8, color=_FAINT, va="center")
     _entitle(figure, title)
     return figure
+
+
+def _tile(trace: Trace, map: Map) -> _Tile:
+    """How large a head of a wall is, and the words at its edges where they can be read."""
+    Q, K = map.sizes or (1, 1)
+    cell = min(_LARGEST_CELL, max(_SMALLEST_CELL, 1.1 / max(Q, K)))
+    size = _font(cell)
+    if cell * max(map.heads * K, map.layers * Q) <= _LARGEST_SIDE:
+        queries, keys = (_shown(trace.axis(id)) for id in (map.query, map.key))
+        left, above = (max(measured(words, size)) + _GAP for words in (queries, keys))
+        return _Tile(K * cell, Q * cell, cell, size, left, above, queries, keys)
+    side = min(1.1, _LARGEST_SIDE / max(map.layers, map.heads))
+    # a tile keeps its shape as long as it can be seen
+    wide, high = side * min(1, max(0.3, K / Q)), side * min(1, max(0.3, Q / K))
+    return _Tile(wide, high, cell, size)
 
 
 def _ribbons(
@@ -182,8 +216,10 @@ def _ribbons(
     left, right = max(measured(keys, size)), max(measured(queries, size))
     high, wide = n * pitch, min(3.2, max(1.4, 0.35 * n * pitch))
     x, y = _MARGIN + max(left, 0.8) + _GAP, _MARGIN + 0.30 + 0.28
-    width = x + wide + _GAP + max(right, 0.8) + _MARGIN
-    width = max(width, _room(title))
+    beside = x + _GAP + max(right, 0.8) + _MARGIN
+    width = max(beside + wide, _room(title))
+    # where the title is wider, there is room to see ribbons apart
+    wide = max(wide, min(width - beside, high))
     figure = blank(width, y + high + 0.3 + _MARGIN)
     axes = _placed(figure, x, y, wide, high)
     axes.set_axis_off()
@@ -230,6 +266,11 @@ def _room(title: tuple[str, str]) -> float:
 
 def _shown(axis: Axis) -> list[str]:
     return [shortened(visible(label).translate(_SPELLED), 20) for label in axis.labels]
+
+
+def _font(cell: Number) -> float:
+    """The size of words beside cells, in points."""
+    return float(min(_LARGEST_FONT, max(_SMALLEST_FONT, 0.72 * cell * 72)))
 
 
 def _angle(widest: Number, cell: Number, line: Number) -> int:
@@ -279,14 +320,14 @@ def _entitle(figure: "matplotlib.figure.Figure", title: tuple[str, str]) -> None
 
 def _name_places(
     axes: Any,
-    keys: list[str],
-    queries: list[str],
+    keys: Sequence[str],
+    queries: Sequence[str],
     cell: Number,
     size: Number,
     line: Number,
     angle: int,
 ) -> None:
-    step = math.ceil(0.8 * line / cell)  # where there is no room for all, every so many
+    step = max(1, math.ceil(0.8 * line / cell))  # where there is no room for all, every so many
     axes.set_xticks(range(0, len(keys), step), keys[::step], size=size, color=_INK)
     axes.set_yticks(range(0, len(queries), step), queries[::step], size=size, color=_INK)
     axes.xaxis.tick_top()

@@ -7,7 +7,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -38,7 +38,7 @@ def page(
     """The trace as the text of one HTML file.
 
     Args:
-        map: the map to show; all of them if none is named.
+        map: the map to show; if none is named, the first, and the others can be chosen.
         layer: the layer shown first; the others can be chosen.
         head: the head shown first; the others can be chosen.
         words: whether the tokens of a word are drawn as one.
@@ -54,6 +54,7 @@ def page(
     parts = [
         f'<h1 dir="auto">{title}</h1>',
         _pairs(trace.outputs),
+        _maps([each.id for each in shown]),
         *(_section(trace, m, w, layer, head) for m, w in zip(shown, weights, strict=True)),
         _footer(trace.header),
     ]
@@ -96,11 +97,11 @@ def _section(trace: Trace, map: Map, weights: Tensor, layer: int, head: int) -> 
     # a map with fewer heads than the one that was asked for begins with its last
     layer, head = min(layer, map.layers - 1), min(head, map.heads - 1)
     w, name = weights[layer, head], _text(map.id)
-    queries, keys = trace.axis(map.query), trace.axis(map.key)
+    queries, keys, heads = trace.axis(map.query), trace.axis(map.key), range(map.heads)
     return f"""<section class="map">
 <h2>{name}: {_text(map.query)} looks at {_text(map.key)}</h2>
 <div class="controls" hidden>
-{_choice("layer", "Layer", map.layers, layer)}{_choice("head", "Head", map.heads, head)}
+{_choice("layer", "Layer", range(map.layers), layer)}{_choice("head", "Head", heads, head)}
 <label>Scale <select class="scale" autocomplete="off"><option value="linear">linear</option>
 <option value="sqrt">square root</option><option value="log">logarithm</option></select></label>
 <button type="button" class="save">Save picture (SVG)</button>
@@ -116,14 +117,20 @@ def _section(trace: Trace, map: Map, weights: Tensor, layer: int, head: int) -> 
 </section>"""
 
 
-def _choice(name: str, label: str, count: int, chosen: int) -> str:
-    if count == 1:
+def _maps(ids: list[str]) -> str:
+    """The choice of a map; without the script, all of them are shown."""
+    choice = _choice("maps", "Map", ids, 0)
+    return f'<div class="controls maps" hidden>\n{choice}</div>' if choice else ""
+
+
+def _choice(name: str, label: str, options: Sequence[Any], chosen: int) -> str:
+    if len(options) == 1:
         return ""
-    options = "".join(
-        f'<option value="{i}"{" selected" if i == chosen else ""}>{i}</option>'
-        for i in range(count)
+    listed = "".join(
+        f'<option value="{i}"{" selected" if i == chosen else ""}>{_text(str(option))}</option>'
+        for i, option in enumerate(options)
     )
-    return f'<label>{label} <select class="{name}" autocomplete="off">{options}</select></label>\n'
+    return f'<label>{label} <select class="{name}" autocomplete="off">{listed}</select></label>\n'
 
 
 def _svg(name: str, queries: Axis, keys: Axis, w: Tensor) -> str:

@@ -200,6 +200,10 @@ class Trace:
             return self.maps[0]
         return _found("map", id, self.maps)
 
+    def many_headed(self) -> Map:
+        """The first map that has more than one head, in one layer or in several, or the first."""
+        return next((map for map in self.maps if map.layers * map.heads > 1), self.map())
+
     def _placed(self, map: Map) -> Map:
         """The map, told how many queries and keys it has; its weights were checked before."""
         Q, K = self.axis(map.query).size, self.axis(map.key).size

@@ -12,6 +12,8 @@ from regard.config import plain
 from regard.zoo import kinds
 from regard.zoo.loading import NEEDED, SCHEMA
 
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
 
 def save(
     folder: Path,
@@ -20,7 +22,7 @@ def save(
     card: dict[str, Any],
     *,
     tokenizer: Any | None = None,
-    half: bool = False,
+    dtype: torch.dtype = torch.float32,
 ) -> None:
     """Write a model's weights, card and tokenizer; each file is there whole, or not at all.
 
@@ -30,16 +32,20 @@ def save(
         config: the model's own, from which it was built.
         card: `name`, `recipe`, and what else is known; schema, kind and config are added.
         tokenizer: what has `save(path)`, if the model reads text.
-        half: store float16, which takes half the room.
+        dtype: what numbers are stored in; float16 and bfloat16 take half the room.
 
     Raises:
-        ValueError: the model or the card could not be loaded again.
+        ValueError: the model or the card could not be loaded again, or not in this dtype.
     """
     from safetensors.torch import save as packed
 
+    if dtype not in DTYPES:
+        raise ValueError(
+            f"save: expected dtype as one of {', '.join(map(str, DTYPES))}, got {dtype}"
+        )
     card = {"schema": SCHEMA, **card, "model": kinds.kind_of(model), "config": plain(config)}
     text = _text(card)
-    tensors = _stored(model, torch.float16 if half else torch.float32)
+    tensors = _stored(model, dtype)
     folder.mkdir(parents=True, exist_ok=True)
     if tokenizer is not None:
         tokenizer.save(folder / "tokenizer.json")

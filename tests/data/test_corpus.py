@@ -154,3 +154,14 @@ def test_too_few_pairs_say_what_to_do():
 def test_contradictions_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         Corpus(**fields)
+
+
+def test_where_pairs_are_joined_longer_ones_are_judged_apart():
+    joined = Corpus(joined=12)
+    tests = joined.tests()
+    assert tests["test"] == Corpus().parts().test
+    assert max(len(p.source.split()) for p in joined.parts().train) <= 12
+    for name in set(tests) - {"test"}:
+        low, high = map(int, name.split("-"))
+        assert all(low <= len(pair.source.split()) <= high for pair in tests[name])
+    assert {"1-10", "21-30"} <= tests.keys()

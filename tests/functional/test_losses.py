@@ -37,7 +37,7 @@ def test_half_precision_is_widened_before_the_softmax():
 
 def test_divergence_is_the_mean_of_both_directions_of_kl():
     p, q = drawn(B, T, V), drawn(B, T, V + 1)[..., 1:]
-    kinds = dict(log_target=True, reduction="none")
+    kinds = {"log_target": True, "reduction": "none"}
     a, b = p.log_softmax(-1), q.log_softmax(-1)
     both = (F.kl_div(a, b, **kinds) + F.kl_div(b, a, **kinds)).sum(-1) / 2
     assert_close(losses.divergence(p, q), both)
@@ -55,6 +55,8 @@ def test_a_draw_that_cost_less_than_the_baseline_becomes_likelier():
     assert cost.grad is None
 
 
-@pytest.mark.parametrize("kept, expected", [([[True, False], [True, False]], 2.0), ([[False] * 2] * 2, 0.0)])
+@pytest.mark.parametrize(
+    "kept, expected", [([[True, False], [True, False]], 2.0), ([[False] * 2] * 2, 0.0)]
+)
 def test_a_mean_is_over_what_is_kept(kept, expected):
     assert losses.mean(torch.tensor([[1.0, 9.0], [3.0, 9.0]]), torch.tensor(kept)) == expected

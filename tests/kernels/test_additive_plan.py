@@ -89,3 +89,30 @@ def test_bands_are_made_of_whole_tiles_and_fit_into_their_scratch(H, Q, dtype):
         assert band == Q or band % step == 0
     rows = H * found.backward_band * (10 * 2000 + 4 * found.shares * 256)
     assert rows <= found.scratch or found.backward_band == step
+
+
+def test_one_query_is_a_program_a_head_unless_its_keys_are_many_and_heads_few():
+    assert plan(*empty(256, 1, 1, 16, 256, Dv=512)).single == (16, 256, 512, 1)
+    assert plan(*empty(256, 1, 1, 130, 1024, Dv=512)).single == (64, 128, 128, 8)
+    assert plan(*empty(1, 1, 1, 1, 1, Dv=1)).single == (1, 16, 16, 1)
+    assert plan(*empty(1, 1, 1, 1024, 256)).single and not plan(*empty(1, 1, 1, 1025, 256)).single
+    assert plan(*empty(64, 1, 1, 1025, 256)).single and not plan(*empty(64, 1, 2, 16)).single
+
+
+@pytest.mark.parametrize("K", [1, 3, 16, 63, 64, 65, 1000])
+@pytest.mark.parametrize(("D", "Dv"), [(1, 1), (64, 512), (1024, 8), (1024, 512)])
+def test_one_query_s_chunks_have_all_numbers_and_blocks_stay_small(D, Dv, K):
+    keys, dims, values, chunks = found = plan(*empty(64, 1, 1, K, D, Dv=Dv)).single
+    assert chunks * dims >= D and chunks * values >= Dv
+    assert keys * max(dims, values) <= 8192 and keys >= min(K, 64)
+    assert found.warps == (8 if keys * max(dims, values) > 4096 else 4)
+
+
+def test_one_query_s_backward_is_never_a_little_call_s():
+    small = plan(*empty(2, 1, 1, 7))
+    assert small.single and small.little is None and not small.forgets
+    q, k, _, vector = inputs(Q=1)
+    index = torch.zeros(1, 1, 1, dtype=torch.long)
+    assert planned(q, k, None, index, vector, sight(None, q, k), None)[1].single is None
+    q, k, v, vector = inputs(1, 2, 1, groups=1)
+    assert plan(q, k, v, vector).single is None

@@ -156,7 +156,9 @@ def test_a_query_blinded_by_its_bias_is_zero_forward_and_backward(K):
 def test_a_blind_query_is_zero_forward_and_backward_whatever_it_is(poison, dtype, K):
     q, k, v, vector = one(K=K, dtype=dtype)
     q[1], k[1], v[1] = poison, poison, poison
-    out, dq, dk, dv, d_vector = everything(q, k, v, vector, rule=rules.padding(torch.tensor([K, 0])))
+    out, dq, dk, dv, d_vector = everything(
+        q, k, v, vector, rule=rules.padding(torch.tensor([K, 0]))
+    )
     assert all((x[1] == 0).all() and (x[0] != 0).any() for x in (out, dq, dk, dv))
     assert d_vector.isfinite().all()
 

@@ -438,7 +438,7 @@ def test_luongs_parameters_counted_by_hand():
     ("fields", "message"),
     [
         ({"layers": 0}, "Seq2Seq: expected layers ≥ 1, got 0"),
-        ({"dropout": 1.0}, r"Seq2Seq: expected dropout in \[0, 1\), got 1.0"),
+        ({"dropout": 1.0}, r"Seq2Seq: expected dropout in \[0, 1\) and gain > 0, got 1.0 and 1.0"),
         ({"tied": True}, "Seq2Seq: tied embeddings need a readout as wide as the embedding, 7"),
         ({"reach": 0}, "Seq2Seq: expected reach ≥ 1, got 0"),
         (
@@ -448,7 +448,7 @@ def test_luongs_parameters_counted_by_hand():
         ),
         (
             {"attention": "coverage", "span": "local_p"},
-            "attention coverage goes by all that was looked at: expected span global, got local_p",
+            "Seq2Seq: coverage goes by all that was looked at: expected span global, got local_p",
         ),
     ],
     ids=["layers", "dropout", "tied", "reach", "none", "coverage"],

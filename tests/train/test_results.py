@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import results as kept
+from regard.recipes import translate
 from regard.train import results, silent
 from regard.train.grids import Grid, Row, one_by_one, planned
 from tests.train import tabled
@@ -120,6 +121,21 @@ def test_a_section_says_what_its_numbers_may_depend_on(tmp_path):
     assert "| as it is | 40.50 ± 0.50 | 0.500 ± 0.000 | – | 1:00 | `regard train toy like" in text
 
 
+def test_what_a_recipe_says_of_a_table_stands_below_it(tmp_path):
+    assert gathered(tmp_path)["notes"] == []
+    said = SimpleNamespace(
+        Config=Config, notes=lambda table: [f"{len(table['rows'])} rows.", "So."]
+    )
+    found = gathered(tmp_path, module=said)
+    assert found["notes"] == ["2 rows.", "So."]
+    assert results.section(found).endswith("` |\n\n- 2 rows.\n- So.\n")
+
+
+def test_a_picture_of_a_table_stands_between_it_and_what_is_said(tmp_path):
+    found = gathered(tmp_path) | {"picture": "images/a.png", "notes": ["So."]}
+    assert results.section(found).endswith("|\n\n![How wide it must be](images/a.png)\n\n- So.\n")
+
+
 def test_a_line_in_a_label_does_not_end_its_cell(tmp_path):
     found = gathered(tmp_path, grid=Grid("", Config(), (Row("p(y|x)"),)))
     assert "| p(y\\|x) | 4.000 |" in results.section(found)
@@ -139,6 +155,26 @@ def test_tables_are_kept_and_what_is_no_table_is_left_out(tmp_path):
     assert place == tmp_path / "docs" / "results" / "toy-widths.json"
     (place.parent / "other.json").write_text('{"lines": {}}')
     assert kept.page(tmp_path / "docs") == results.page([json.loads(place.read_text())])
+
+
+def long_table() -> dict:
+    numbers = {f"{n}1-{n + 1}0.bleu_lc_tok": 40.0 - 5 * n for n in range(1, 7)}
+    row = {"label": "Bahdanau", "numbers": [numbers], "seconds": [], "failed": {}, "compared": None}
+    told = {"about": "Long", "command": "", "hardware": "", "versions": {}, "seeds": [0]}
+    named = {"schema": 1, "recipe": "translate", "grid": "long", "columns": {}, "against": None}
+    return named | told | {"rows": [row | {"command": ""}]}
+
+
+def test_the_page_says_what_the_recipe_says_now_and_shows_the_picture(tmp_path, monkeypatch):
+    for name in ("results", "images"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "results" / "translate-long.json").write_text(json.dumps(long_table()))
+    monkeypatch.setattr(translate, "notes", lambda table: ["So it is."], raising=False)
+    assert "![Long](images/lengths.png)\n\n- So it is.\n" in kept.page(tmp_path)
+    pytest.importorskip("matplotlib")
+    assert kept.pictures(tmp_path) == [tmp_path / "images" / "lengths.png"]
+    assert (tmp_path / "images" / "lengths.png").stat().st_size > 1000
+    assert kept.pictures(tmp_path / "empty") == []
 
 
 def test_a_folder_without_a_table_is_refused(tmp_path):

@@ -48,7 +48,7 @@ const document = grown(tree);
 document.createElement = (name) => new Element(name);
 document.getElementById = () => document.querySelectorAll("script")[0];
 new Function("document", script)(document);
-new Function("section", actions)(document.querySelector("section.map"));
+new Function("section", "page", actions)(document.querySelector("section.map"), document);
 const texts = (selector) => document.querySelectorAll(selector).map((e) => e.textContent);
 const cells = document.querySelectorAll("rect.cell");
 const cursor = document.querySelector("rect.cursor").attributes;
@@ -57,5 +57,6 @@ console.log(JSON.stringify({
   fills: cells.map((c) => c.attributes.fill), titles: cells.map((c) => c.textContent),
   table: texts("td"), readout: texts("p.readout"), most: texts("text.most"),
   cursor: cursor.visibility === "visible" ? under : null,
+  sections: document.querySelectorAll("section.map").map((c) => !c.hidden),
   hidden: document.querySelectorAll("div.controls").map((c) => c.hidden),
 }));

@@ -11,7 +11,7 @@ from regard.view import Trace, page
 from regard.view.colours import colour
 from regard.view.inline import SCRIPT, STYLE
 from tests.view.pages import Parsed
-from tests.view.traces import odd, translation
+from tests.view.traces import odd, several, translation
 
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="needs node")
 BROWSER = Path(__file__).with_name("browser.js")
@@ -53,6 +53,16 @@ def test_another_head_is_drawn_as_if_it_had_been_the_first():
     assert chosen == ran(trace, layer=1, head=2)
     assert chosen == ran(trace, press("}", "]", "]"))
     assert chosen == ran(trace, press("{", "["))
+
+
+@needs_node
+def test_one_map_is_shown_at_a_time_and_another_can_be_chosen():
+    trace = several(3)
+    begun, chosen = ran(trace), ran(trace, pick("maps", 2).replace("section", "page"))
+    assert begun["sections"] == [True, False, False]
+    assert chosen["sections"] == [False, False, True]
+    assert begun["hidden"] == [False] * 4
+    assert ran(translation())["sections"] == [True]
 
 
 @needs_node

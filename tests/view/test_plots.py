@@ -9,7 +9,7 @@ from matplotlib.transforms import Bbox
 
 from regard.view import Grid, Map, Slots, Steps, Tokens, Trace, by_words, matrix, ribbons, wall
 from regard.view.figures import drawing
-from tests.view.traces import SOURCE, TARGET, odd, translation
+from tests.view.traces import SOURCE, TARGET, odd, several, translation
 
 
 def words(labels) -> list[str]:
@@ -138,6 +138,37 @@ def test_a_wall_has_every_head_in_its_place():
     assert len({axes.images[0].norm for axes in tiles[:6]}) == 1
     assert [axes.get_title() for axes in tiles[:3]] == ["head 0", "head 1", "head 2"]
     assert [axes.get_ylabel() for axes in tiles[:6:3]] == ["layer 0", "layer 1"]
+
+
+def test_a_wall_shows_the_first_map_of_many_heads_or_the_one_that_is_named():
+    def shown(figure):
+        return words(figure.texts)[-1], sum(bool(axes.images) for axes in figure.axes)
+
+    assert shown(wall(several(3))) == ("map1", 4)
+    assert shown(wall(several(1))) == ("map0", 1)
+    assert shown(wall(several(3), map="map0")) == ("map0", 1)
+
+
+def test_the_words_of_a_wall_stand_along_its_top_and_down_its_left():
+    tiles = [axes for axes in wall(translation(layers=2, heads=2)).axes if axes.images]
+    assert [words(axes.get_xticklabels()) for axes in tiles] == [SOURCE, SOURCE, [], []]
+    assert [words(axes.get_yticklabels()) for axes in tiles] == [TARGET, [], TARGET, []]
+
+
+def test_no_word_of_a_wall_leaves_the_figure_or_covers_another():
+    figure = wall(translation(layers=4, heads=4, title="a long story " * 30))
+    drawn, (wide, high) = figure.get_tightbbox(), figure.get_size_inches()
+    assert min(drawn.x0, drawn.y0, wide - drawn.x1, high - drawn.y1) > 0.02
+    boxes = [text.get_window_extent() for text in texts(figure)]
+    shrunk = [Bbox.from_extents(b.x0 + 2, b.y0 + 2, b.x1 - 2, b.y1 - 2) for b in boxes]
+    assert all(box.count_overlaps(shrunk) <= 1 for box in shrunk)
+
+
+def test_a_wall_too_large_for_words_has_none():
+    trace = Trace([Slots("s", 60)], [Map("m", "s", "s", lambda i, j: torch.eye(60), 2, 12)])
+    figure = wall(trace)
+    assert max(figure.get_size_inches()) < 20
+    assert not any(axes.get_xticklabels() for axes in figure.axes if axes.get_title())
 
 
 def test_a_large_head_is_shown_by_the_greatest_weight_of_each_patch():

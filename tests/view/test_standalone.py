@@ -11,7 +11,7 @@ import torch
 
 from regard.view import Header, Map, Slots, Tokens, Trace, by_words, page
 from tests.view.pages import Parsed
-from tests.view.traces import SOURCE, TARGET, odd, translation
+from tests.view.traces import SOURCE, TARGET, odd, several, translation
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -71,11 +71,17 @@ def test_every_map_is_shown_or_the_one_that_was_named():
     assert [m["id"] for m in data(page(trace, map="b"))["maps"]] == ["b"]
 
 
+def test_maps_can_be_chosen_where_there_are_several():
+    maps = {"class": "maps"}
+    assert Parsed(page(several(3))).texts("select", **maps) == ["map0map1map2"]
+    assert not Parsed(page(several(3), map="map1")).texts("select", **maps)
+
+
 def test_a_map_with_fewer_heads_begins_with_its_last():
     many, few = torch.rand(2, 3, 2, 2) / 2, torch.rand(1, 2, 2, 2) / 2
     maps = [Map("a", "s", "s", many, 2, 3), Map("b", "s", "s", few, 1, 2)]
     parsed = Parsed(page(Trace([Slots("s", 2)], maps), layer=1, head=2))
-    assert parsed.texts("option", selected=None) == ["1", "2", "1"]
+    assert parsed.texts("option", selected=None) == ["a", "1", "2", "1"]
     shown = torch.cat([many[1, 2], few[0, 1]]).flatten()
     assert np.allclose([float(text) for text in parsed.texts("td")], shown, atol=6e-5)
 

@@ -107,6 +107,16 @@ def test_heads_that_are_not_there_are_refused():
         Map("m", "q", "k", uniform(), 1, 0)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "found"),
+    [([(1, 1), (2, 2), (2, 2)], "1"), ([(1, 1), (2, 1)], "1"), ([(2, 2), (1, 1)], "0")],
+)
+def test_of_maps_with_one_head_and_with_many_the_first_with_many_is_found(sizes, found):
+    maps = [Map(str(n), "q", "k", uniform(*size), *size) for n, size in enumerate(sizes)]
+    assert Trace(AXES, maps).many_headed().id == found
+    assert Trace(AXES, [Map("alone", "q", "k", uniform())]).many_headed().id == "alone"
+
+
 @pytest.mark.parametrize("part", ["axes", "maps", "series"])
 def test_ids_that_come_twice_are_refused(part):
     twice = {

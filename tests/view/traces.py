@@ -17,6 +17,14 @@ def translation(*, layers: int = 1, heads: int = 1, **header: object) -> Trace:
     return Trace([source, target], [cross], outputs={"text": "Elle…"}, header=Header(**header))
 
 
+def several(count: int) -> Trace:
+    """So many maps of one sentence: the first has one head, the others two layers of two."""
+    axis, w = Tokens("source", SOURCE), torch.randn(2, 2, 8, 8).softmax(-1)
+    first = Map("map0", "source", "source", w.mean((0, 1), keepdim=True))
+    others = [Map(f"map{n}", "source", "source", w, 2, 2) for n in range(1, count)]
+    return Trace([axis], [first, *others])
+
+
 def everything() -> Trace:
     """Every kind of axis, two maps of which one is lazy, and series of both shapes."""
     lazy = torch.rand(2, 3, 5, 6).softmax(-1)

@@ -35,10 +35,11 @@ def test_it_is_ready_to_use(folder):
     assert isinstance(model, Tiny)
 
 
-def test_what_is_stored_as_float16_is_read_as_float32(tmp_path):
-    model, loaded = saved(tmp_path, half=True), load(tmp_path).model
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_what_is_stored_in_half_the_room_is_read_as_float32(tmp_path, dtype):
+    model, loaded = saved(tmp_path, dtype=dtype), load(tmp_path).model
     assert {p.dtype for p in loaded.parameters()} == {torch.float32}
-    assert torch.equal(loaded.first.weight, model.first.weight.half().float())
+    assert torch.equal(loaded.first.weight, model.first.weight.to(dtype).float())
     assert loaded.count.dtype == torch.int64
 
 

@@ -29,10 +29,18 @@ def test_who_may_read_one_file_may_read_all(folder):
     assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
 
 
-def test_half_takes_half_the_room_and_leaves_whole_numbers_alone(tmp_path):
-    saved(tmp_path, half=True)
+@pytest.mark.parametrize("dtype", saving.DTYPES)
+def test_floats_are_stored_in_the_dtype_and_whole_numbers_as_they_are(tmp_path, dtype):
+    saved(tmp_path, dtype=dtype)
     tensors = load_file(tmp_path / "model.safetensors")
-    assert {t.dtype for t in tensors.values()} == {torch.float16, torch.int64}
+    assert {t.dtype for t in tensors.values()} == {dtype, torch.int64}
+
+
+def test_a_dtype_that_holds_no_weights_is_refused(tmp_path):
+    words = "^save: expected dtype as one of torch.float32, torch.float16, torch.bfloat16, got torc"
+    with pytest.raises(ValueError, match=words):
+        saving.save(tmp_path / "run", Tiny(TinyConfig()), TinyConfig(), CARD, dtype=torch.int8)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_tied_weight_is_stored_once(tmp_path):
@@ -62,12 +70,20 @@ def test_a_save_that_fails_leaves_what_was_there(folder):
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
 
 
-@pytest.mark.parametrize(("value", "half"), [(math.nan, False), (math.inf, False), (1e5, True)])
-def test_numbers_that_are_not_finite_are_refused(tmp_path, value, half):
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (math.nan, torch.float32),
+        (math.inf, torch.float32),
+        (1e5, torch.float16),
+        (3.4e38, torch.bfloat16),
+    ],
+)
+def test_numbers_that_are_not_finite_are_refused(tmp_path, value, dtype):
     model = Tiny(TinyConfig())
     nn.init.constant_(model.first.bias, value)
     with pytest.raises(ValueError, match=r"^save: first.bias has numbers that are not finite in"):
-        saving.save(tmp_path / "run", model, TinyConfig(), CARD, half=half)
+        saving.save(tmp_path / "run", model, TinyConfig(), CARD, dtype=dtype)
     assert not (tmp_path / "run").exists()
 
 

@@ -8,7 +8,7 @@ from regard.data import bpe
 from regard.data.corpus import Corpus
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import TINY, Transformer, TransformerConfig
 from regard.train.settings import Optimizer, Schedule, Training
 
 ModelConfig = Seq2SeqConfig | TransformerConfig | DecoderOnlyConfig
@@ -76,28 +76,15 @@ class Config:
 MULTI30K = Config(
     name="multi30k",
     data=Corpus("multi30k-en-de"),
-    tokens=4096,
     grain=8,
     beam=5,
     training=Training(
-        steps=6000,
-        optimizer=Optimizer("adam", betas=(0.9, 0.98), eps=1e-9, rate=5e-3),
-        schedule=Schedule("inverse_square_root", warmup=2000),
-        precision="bf16-mixed",
         captured=True,
         average=0.999,
         judge_every=500,
-        save_every=1000,
         report_every=100,
         watch="bleu_lc_tok",
         best="highest",
-    ),
-)
-TRANSFORMER = replace(
-    MULTI30K,
-    name="transformer",
-    model=TransformerConfig(
-        vocabulary=10_000, width=128, heads=4, layers=4, inner=256, dropout=0.3
     ),
 )
 RNN = replace(
@@ -110,13 +97,32 @@ RNN = replace(
         alignment=256,
         readout=256,
         dropout=0.4,
+        gain=4.0,
         tied=True,
     ),
+    tokens=4096,
+    consistency=1.0,
     training=replace(
         MULTI30K.training,
-        steps=4000,
+        steps=3000,
         optimizer=Optimizer("adam", rate=2e-3),
         schedule=Schedule("cosine", warmup=300),
+        precision="bf16-mixed",
+    ),
+)
+TRANSFORMER_SIZE = replace(TINY, norm="before")
+TRANSFORMER = replace(
+    MULTI30K,
+    name="transformer",
+    model=TRANSFORMER_SIZE,
+    tokens=8192,
+    consistency=1.0,
+    training=replace(
+        MULTI30K.training,
+        steps=8000,
+        optimizer=Optimizer("adam", betas=(0.9, 0.98), eps=1e-9, rate=5e-3),
+        schedule=Schedule("cosine", warmup=1000),
+        precision="tf32",
     ),
 )
 ORDERED = replace(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 from regard.models.transformer import Attention
-from regard.recipes.translate.config import ORDERED, RNN, TRANSFORMER
+from regard.recipes.translate.config import ORDERED, RNN, TRANSFORMER, TRANSFORMER_SIZE
 from regard.train.grids import Grid, Row
 
 SEEDS = (0, 1, 2)
@@ -45,10 +45,12 @@ _ORDER = {
     "general, local-p": (*_AFTER, "model.attention=general", "model.span=local_p"),
     "location": (*_AFTER, "model.attention=location"),
 }
+# Tables of many rows take less time a row: one pass a batch, half of the steps.
+_SHORT = replace(TRANSFORMER, consistency=0.0, training=replace(TRANSFORMER.training, steps=4000))
 _ALL = Attention("factors")
 _FACTORED = replace(
-    TRANSFORMER,
-    model=replace(TRANSFORMER.model, positions="none", encoder=_ALL, decoder=_ALL, cross=_ALL),
+    _SHORT,
+    model=replace(TRANSFORMER_SIZE, positions="none", encoder=_ALL, decoder=_ALL, cross=_ALL),
 )
 
 GRIDS = {
@@ -63,8 +65,8 @@ GRIDS = {
         seeds=SEEDS,
     ),
     "luong": Grid(
-        "Luong's scores and spans, and hard attention",
-        RNN,
+        "Luong's scores and spans, and hard attention; one pass a batch",
+        replace(RNN, consistency=0.0),
         (
             *_LUONG,
             Row("general, global, hard", (*_AFTER, "model.attention=general", "model.select=hard")),
@@ -73,8 +75,8 @@ GRIDS = {
     ),
     "transformer": Grid("The Transformer", TRANSFORMER, (Row("scaled dot", ()),), seeds=SEEDS),
     "scores": Grid(
-        "The Transformer with other scores in all three attentions",
-        TRANSFORMER,
+        "Other scores in all three attentions of the Transformer; half the steps, one pass a batch",
+        _SHORT,
         tuple(
             Row(score, tuple(f"model.{p}.score={score}" for p in ("encoder", "decoder", "cross")))
             for score in ("scaled_dot", "dot", "additive", "cosine", "general")
@@ -82,14 +84,14 @@ GRIDS = {
         against="scaled_dot",
     ),
     "zhu": Grid(
-        "Zhu's four factors, switched off one by one",
+        "Zhu's four factors, switched off one by one; half the steps, one pass a batch",
         _FACTORED,
         (Row("all factors", ()), *_ZHU),
         against="all factors",
     ),
     "long": Grid(
         "Joined sentences: trained on sources of at most 30 words, tested on up to 70",
-        replace(RNN, data=replace(RNN.data, joined=30)),
+        replace(RNN, data=replace(RNN.data, joined=30), consistency=0.0),
         (
             Row("Bahdanau", ()),
             Row("no attention, the state handed over", ("model.attention=none",)),

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from regard.data.batches import PAD, Batch, TokenBatches
 from regard.functional import losses
-from regard.models.seq2seq import Seq2SeqConfig
+from regard.models.seq2seq import Seq2Seq
 
 # Xu et al. 2015, 4.2 and its published code: the weight of what was drawn, of its entropy, and how
 # much of the past the moving baseline keeps.
@@ -14,7 +14,7 @@ DRAWN, ENTROPY, KEPT = 0.1, 0.002, 0.9
 
 def loss(model: nn.Module, batch: Batch, *, smoothing: float, consistency: float) -> Tensor:
     """The mean over the words of a batch."""
-    if isinstance(model.config, Seq2SeqConfig) and model.config.select == "hard":
+    if isinstance(model, Seq2Seq) and model.config.select == "hard":
         return _drawn(model, batch, smoothing)
     if not consistency:
         return losses.mean(*_words(model, batch, smoothing))
@@ -51,16 +51,17 @@ def _consistent(model: nn.Module, batch: Batch, smoothing: float, consistency: f
     return found + consistency * losses.mean(apart, kept.chunk(2)[0])
 
 
-def _drawn(model: nn.Module, batch: Batch, smoothing: float) -> Tensor:
+def _drawn(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
     """Hard attention: the words, and by REINFORCE where to look for them."""
     drawn = model.drawn((batch.source, batch.source_lengths), batch.target[:, :-1])
     targets = batch.target[:, 1:]
     kept = targets != PAD
     each = losses.cross_entropy(drawn.logits, targets, smoothing=smoothing)
     cost = (each * kept).sum(1) / kept.sum(1).clamp_min(1)  # (B,)
-    looks = losses.reinforce(drawn.log_probability, cost, model.baseline)
+    baseline = model.get_buffer("baseline")
+    looks = losses.reinforce(drawn.log_probability, cost, baseline)
     with torch.no_grad():
         there = kept.any(1)
         now = (cost * there).sum() / there.sum().clamp_min(1)
-        model.baseline.lerp_(now, 1 - KEPT)
+        baseline.lerp_(now, 1 - KEPT)
     return losses.mean(each + DRAWN * looks - ENTROPY * drawn.entropy, kept)

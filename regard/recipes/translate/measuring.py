@@ -111,10 +111,10 @@ def compared(ours: list[Path], theirs: list[Path]) -> str:
         card = json.loads((a / "card.json").read_text(encoding="utf-8"))
         data = configs.restored(Config, card["settings"]).data
         name, pairs = next(iter(data.tests().items()))
-        texts = [
+        mine, other = (
             (run / f"{name}.txt").read_text(encoding="utf-8").split("\n")[:-1] for run in (a, b)
-        ]
-        said.append(str(bootstrap.paired(*texts, [pair.target for pair in pairs])))
+        )
+        said.append(str(bootstrap.paired(mine, other, [pair.target for pair in pairs])))
     return "; ".join(said)
 
 

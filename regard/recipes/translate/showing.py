@@ -105,7 +105,8 @@ def _alignment(cross: Tensor) -> Map:
 
 
 def _map(id: str, query: str, key: str, weights: Tensor, *, causal: bool = False) -> Map:
-    return Map(id, query, key, weights, *weights.shape[:2], causal=causal)
+    layers, heads = weights.shape[:2]
+    return Map(id, query, key, weights, layers, heads, causal)
 
 
 def _stacked(seen: Seen, ending: str, beginning: str = "") -> Tensor:

@@ -19,7 +19,7 @@ from regard.recipes.translate.learning import loss, mean_loss
 from regard.recipes.translate.measuring import measured, misaligned
 from regard.recipes.translate.searching import AT_ONCE, translated
 from regard.recipes.translate.showing import looks
-from regard.train import checkpoints, fit, silent
+from regard.train import Fitted, checkpoints, fit, silent
 from regard.train.runs import circumstances, opened
 
 
@@ -77,8 +77,21 @@ def run(
     )
     if fitted.stopped == "interrupted":
         return Result(folder, fitted.metrics, fitted.stopped, fitted.seconds, [])
-    device = next(model.parameters()).device.type
-    card = {
+    card = _card(config, folder, known, fitted)
+    loaded = zoo.Loaded(model.eval(), words, sized, card)
+    card["numbers"] = numbers(loaded, config, folder)
+    zoo.save(folder, model.cpu(), sized, card, tokenizer=words)
+    metrics = {k: v for k, v in card["numbers"].items() if isinstance(v, int | float)}
+    first = parts.test[:5]
+    texts = translated(model, words, [pair.source for pair in first], beam=5)
+    shown = [(pair.source, text, pair.target) for pair, text in zip(first, texts, strict=True)]
+    return Result(folder, metrics, fitted.stopped, fitted.seconds, shown)
+
+
+def _card(config: Config, folder: Path, known: dict[str, Any], fitted: Fitted) -> dict[str, Any]:
+    """What is known of a trained model before it is measured."""
+    weights = list(fitted.model.parameters())
+    return {
         "name": folder.name,
         "recipe": "translate",
         "about": "translates, and shows which words it looks at",
@@ -86,17 +99,9 @@ def run(
         "data": str(config.data),
         "facts": known,
         "seed": config.training.seed,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        **circumstances(folder, seconds=fitted.seconds, device=device),
+        "parameters": sum(weight.numel() for weight in weights),
+        **circumstances(folder, seconds=fitted.seconds, device=weights[0].device.type),
     }
-    loaded = zoo.Loaded(model.eval(), words, sized, card)
-    card["numbers"] = _numbers(loaded, config, folder)
-    zoo.save(folder, model.cpu(), sized, card, tokenizer=words)
-    metrics = {k: v for k, v in card["numbers"].items() if isinstance(v, int | float)}
-    told_texts = translated(model, words, [pair.source for pair in parts.test[:5]], beam=5)
-    shown = zip(parts.test[:5], told_texts, strict=True)
-    listed = [(pair.source, text, pair.target) for pair, text in shown]
-    return Result(folder, metrics, fitted.stopped, fitted.seconds, listed)
 
 
 def _judge(config: Config, pairs: list[Pair], words: Vocabulary) -> Any:
@@ -114,13 +119,13 @@ def _judge(config: Config, pairs: list[Pair], words: Vocabulary) -> Any:
     return judge
 
 
-def _numbers(loaded: Any, config: Config, folder: Path) -> dict[str, Any]:
+def numbers(loaded: Any, config: Config, folder: Path) -> dict[str, Any]:
     """The numbers of every test of the data, the first one's on top; their texts stay as files."""
-    numbers: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name, pairs in config.data.tests().items():
-        found, texts = measured(loaded, pairs, beam=config.beam)
+        these, texts = measured(loaded, pairs, beam=config.beam)
         files.write(folder / f"{name}.txt", "\n".join(texts) + "\n")
-        numbers = numbers | {name: found} if numbers else found
+        found = found | {name: these} if found else these
     if config.data.name == "ordered" and looks(loaded.config):
-        numbers["alignment_error"] = misaligned(loaded, config.data.tests()["test"])
-    return numbers
+        found["alignment_error"] = misaligned(loaded, config.data.tests()["test"])
+    return found

@@ -1,0 +1,159 @@
+"""What translating costs, beside other people's translators of the same size; random weights.
+
+On a CPU: decoding. On a card: decoding, and training (`benchmarks.translate_training`). All decode
+64 sources of 20 tokens for 30 steps, which no end comes to cut short.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks import translate_peers as peers
+from benchmarks.measure import Row, in_words
+from benchmarks.translate_peers import Peer, Timed
+from regard import decode
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from regard.models.transformer import Transformer, TransformerConfig
+
+B, S, STEPS, V = 64, 20, 30, 10_000
+BEGIN, END = 2, 3
+SIZES = {"vocabulary": V, "width": 256, "heads": 8, "layers": 4, "inner": 1024}
+# 9.9 million parameters; JoeyNMT's has 10.2, since its output is as wide as its states
+RNN = {"vocabulary": V, "embedding": 256, "width": 512, "alignment": 512, "readout": 256}
+JOEY = {"vocabulary": V, "embedding": 256, "width": 384}
+ROUNDS = 7
+
+
+class Endless:
+    """A model that never says the end."""
+
+    def __init__(self, model: Any):
+        self.start, self._model = model.start, model
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """The logits without the end, and the state after `tokens`."""
+        logits, state = self._model.step(tokens, state)
+        logits[:, END] = -1e9
+        return logits, state
+
+
+def rows() -> list[Row]:
+    """The claims about translating, for the machine at hand."""
+    if torch.cuda.is_available():
+        from benchmarks import translate_training
+
+        return [_card(), *translate_training.rows()]
+    return [*_transformer(), *_beams(), _recurrent()]
+
+
+def turns(runs: dict[str, Timed], *, rounds: int = ROUNDS) -> dict[str, float]:
+    """The median seconds of each, run in turns after one that does not count.
+
+    Before each there is a rest: threads that wait for more work keep a core busy for a while.
+    """
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for i in range(1 + rounds):
+        for name, run in runs.items():
+            time.sleep(0.3)
+            seconds = run()
+            if i:
+                times[name].append(seconds)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def _transformer() -> list[Row]:
+    model = Transformer(TransformerConfig(**SIZES)).eval()
+    marian = None if peers.missing("transformers") else peers.marian(**SIZES)
+    tokens = torch.randint(4, V - 2, (B, S))
+    raced: dict[str, Peer] = {"Hugging Face": peers.missing("transformers") or "nothing"}
+    for kind in ("float32", "int8"):
+        raced[f"CTranslate2 {kind}"] = raced["Hugging Face"]
+    if marian is not None:
+        raced["Hugging Face"] = peers.hugging_face(marian, tokens, STEPS)
+        for kind in ("float32", "int8"):
+            raced[f"CTranslate2 {kind}"] = peers.ctranslate2(marian, tokens, STEPS, kind)
+    claims = [("Hugging Face", "≥ 1.7 ×", "2.5 ×", 1.7)]
+    claims += [(name, "", "≥ 1 ×", 0.0) for name in raced if name != "Hugging Face"]
+    ours = peers.timed(_greedy(model, tokens))
+    return [
+        _against(f"Transformer, greedy, two CPU cores, over {name}", ours, raced[name], *claim)
+        for name, *claim in claims
+    ]
+
+
+def _beams() -> list[Row]:
+    model = Transformer(TransformerConfig(**SIZES)).eval()
+    rows = []
+    for batch, must in ((1, "≤ 4 ×"), (B, "≤ 4 ×")):
+        tokens = torch.randint(4, V - 2, (batch, S))
+        runs = {
+            "beam": peers.timed(_beam(model, tokens)),
+            "greedy": peers.timed(_greedy(model, tokens)),
+        }
+        found = turns(runs)
+        times = found["beam"] / found["greedy"]
+        rows.append(
+            Row(
+                f"beam 5 over greedy, a batch of {batch}",
+                f"{must} the time",
+                "2 ×",
+                f"{times:.2f} × ({_of(found['beam'], batch)} against {_of(found['greedy'], batch)})",
+                times <= 4,
+            )
+        )
+    return rows
+
+
+def _recurrent() -> Row:
+    model = Seq2Seq(Seq2SeqConfig(**RNN, tied=True)).eval()
+    tokens = torch.randint(4, V - 2, (B, S))
+    ours = peers.timed(_greedy(model, tokens))
+    claim = "RNN with Bahdanau's attention, greedy, two CPU cores, over JoeyNMT 2.3"
+    return _against(claim, ours, peers.joey(tokens, STEPS, **JOEY), "≥ 1.0 ×", "2 ×", 1.0)
+
+
+def _card() -> Row:
+    bf16 = {"device": "cuda", "dtype": torch.bfloat16}
+    model = Transformer(TransformerConfig(**SIZES)).eval().to(**bf16)
+    tokens = torch.randint(4, V - 2, (B, S), device="cuda")
+    claim = "Transformer, greedy, bfloat16, one card, over Hugging Face"
+    reason = peers.missing("transformers")
+    theirs = reason or peers.hugging_face(peers.marian(**SIZES).to(**bf16), tokens, STEPS)
+    ours = peers.timed(_greedy(model, tokens))
+    return _against(claim, ours, theirs, "≥ 10 ×", "≥ 30 ×", 10.0)
+
+
+def _against(claim: str, ours: Timed, theirs: Peer, must: str, aim: str, least: float) -> Row:
+    """A row for tokens a second over those of a peer, or one that says why there is none."""
+    if isinstance(theirs, str):
+        alone = turns({"ours": ours})["ours"]
+        return Row(claim, "", aim, f"not raced: {theirs}; ours {_rate(alone)}", True)
+    found = turns({"ours": ours, "theirs": theirs})
+    times = found["theirs"] / found["ours"]
+    measured = f"{times:.2f} × ({_rate(found['ours'])} against {_rate(found['theirs'])})"
+    return Row(claim, must, aim, measured, times >= least)
+
+
+def _greedy(model: nn.Module, tokens: Tensor) -> Callable[[], Any]:
+    endless = decode.Recorded(Endless(model))
+    source = (tokens, torch.full_like(tokens[:, 0], S))
+    return lambda: decode.greedy(endless, source, begin=BEGIN, end=END, longest=STEPS)
+
+
+def _beam(model: nn.Module, tokens: Tensor) -> Callable[[], Any]:
+    endless = decode.Recorded(Endless(model))
+    source = (tokens, torch.full_like(tokens[:, 0], S))
+    return lambda: decode.beam(endless, source, begin=BEGIN, end=END, longest=STEPS, width=5)
+
+
+def _rate(seconds: float) -> str:
+    """Tokens a second of the whole batch, and the time of a step."""
+    return f"{B * STEPS / seconds:,.0f} tokens/s, {in_words(seconds / STEPS)} a step"
+
+
+def _of(seconds: float, batch: int) -> str:
+    return f"{in_words(seconds / batch)} a sentence"

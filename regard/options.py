@@ -1,0 +1,57 @@
+"""What can be typed behind a command: its arguments and options, with a line of help for each."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+PICTURES = (".png", ".svg", ".pdf", ".html")
+
+Model = Annotated[str, typer.Argument(metavar="NAME_OR_RUN", help="As `regard list` shows it.")]
+Text = Annotated[str, typer.Argument(help="A sentence.")]
+Settings = Annotated[list[str] | None, typer.Argument(metavar="FIELD=VALUE", help="What to set.")]
+Folder = Annotated[Path | None, typer.Option(help="The run's folder; else one in runs/.")]
+Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
+Step = Annotated[int | None, typer.Option(min=0, help="Resume from this checkpoint.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="A grid: so many runs side by side.")]
+Only = Annotated[str | None, typer.Option(help="A grid: this row alone.")]
+Picture = Annotated[Path | None, typer.Option("--out", "-o", help=f"A file {' '.join(PICTURES)}")]
+Kind = Annotated[
+    Literal["matrix", "ribbons", "wall"], typer.Option(help="The wall shows all heads.")
+]
+Words = Annotated[bool, typer.Option("--words/--tokens", help="Words, or what a model reads.")]
+Beam = Annotated[int, typer.Option(min=1, max=100, help="How many beams; 1 is greedy.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which head of what a model looks at."""
+
+    map: Annotated[str | None, typer.Option(help="Such as cross; else the first.")] = None
+    layer: Annotated[int, typer.Option(min=0, help="From 0.")] = 0
+    head: Annotated[int, typer.Option(min=0, help="From 0.")] = 0
+
+
+FIRST = Place()
+
+
+def placed(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that takes a `place`, as one that takes its fields as options of their own."""
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        place = Place(*(given.pop(option.name) for option in options))
+        return command(place=place, **given)
+
+    options = list(inspect.signature(Place).parameters.values())
+    own = list(inspect.signature(command).parameters.values())
+    where = [parameter.name for parameter in own].index("place")
+    whole = [*own[:where], *options, *own[where + 1 :]]
+    run.__signature__ = inspect.Signature(whole)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in whole}
+    return run

@@ -1,0 +1,94 @@
+"""What is replayed is what would be done step by step, whatever came before it."""
+
+import re
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard import look
+from regard.decode import Recorded, beam, greedy, recorded, states
+from regard.models.transformer import Transformer, TransformerConfig
+from tests.decode.tables import Trigrams, tables
+
+V, BEGIN, END = 29, 2, 3
+MARKS = {"begin": BEGIN, "end": END}
+SMALL = TransformerConfig(vocabulary=V, width=16, heads=2, layers=2, inner=24)
+WAYS = [greedy, lambda *given, **named: beam(*given, **named, width=3, best=2)]
+every_way = pytest.mark.parametrize("way", WAYS, ids=["greedy", "beam"])
+
+
+class Played:
+    """A recording for machines without a card: the work is done anew, into the same memory."""
+
+    def __init__(self, work):
+        self.work, self.made = work, work()
+
+    def replay(self):
+        # of what was made first, a tree of tensors; what comes with it is no tensor
+        if self.made is None:
+            self.work()
+        else:
+            states.write(self.made[0], self.work()[0])
+
+    def pool(self):
+        return "pool"
+
+
+@pytest.fixture
+def card(monkeypatch):
+    """How many recordings were made, on a CPU that says it is a card."""
+    made = []
+
+    def captured(work, pool):
+        made.append(Played(work))
+        return made[-1], made[-1].made
+
+    monkeypatch.setattr(recorded, "on_card", lambda source: True)
+    monkeypatch.setattr(recorded, "captured", captured)
+    return made
+
+
+def model(seed: int = 0, **fields) -> Transformer:
+    torch.manual_seed(seed)
+    config = TransformerConfig(**{**vars(SMALL), **fields})
+    return Transformer(config).eval().requires_grad_(False)
+
+
+def sources(B: int = 5, S: int = 7, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    drawn = torch.Generator().manual_seed(seed)
+    return (
+        torch.randint(4, V, (B, S), generator=drawn),
+        torch.randint(1, S + 1, (B,), generator=drawn),
+    )
+
+
+def assert_same(found, expected):
+    for name in ("tokens", "lengths", "finished", "parents", "rows"):
+        assert torch.equal(getattr(found, name), getattr(expected, name)), name
+    assert_close(found.scores, expected.scores, rtol=1e-4, atol=1e-4)
+    assert_close(found.log_probabilities, expected.log_probabilities, rtol=1e-4, atol=1e-4)
+
+
+@every_way
+def test_what_is_replayed_is_what_is_done_step_by_step(way, card):
+    plain = model()
+    kept, limits = Recorded(plain), torch.tensor([20, 3, 1, 9, 17])
+    for seed in range(3):
+        source = sources(seed=seed)
+        expected = way(Stepwise(plain), source, **MARKS, longest=limits)
+        assert_same(way(kept, source, **MARKS, longest=limits), expected)
+        assert_same(way(plain, source, **MARKS, longest=limits), expected)
+    # a state and a step, once for all that was kept and once for each that was not
+    assert len(card) == 2 + 3 * 2
+
+
+class Stepwise:
+    """A model that is never recorded: its start takes no size."""
+
+    def __init__(self, plain):
+        self.plain, self.step = plain, plain.step
+
+    def start(self, source):
+        return self.plain.start(source)

@@ -1,0 +1,43 @@
+"""Options: what a command is handed for what was typed."""
+
+import inspect
+
+import pytest
+import typer
+
+from regard import options
+from regard.options import FIRST, Place, placed
+from regard.view.pictures import ENDINGS
+
+
+@placed
+def asked(first: str, place: Place = FIRST, last: bool = False) -> None:
+    """What was asked."""
+    TOLD.append((first, place, last))
+
+
+TOLD: list[tuple[str, Place, bool]] = []
+
+
+def test_a_place_is_typed_field_by_field():
+    assert list(inspect.signature(asked).parameters) == ["first", "map", "layer", "head", "last"]
+    assert asked.__doc__ == "What was asked."
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ("a", Place(None, 0, 0)),
+        ("a --map cross --layer 2 --head 1", Place("cross", 2, 1)),
+        ("a --head 3 --last", Place(None, 0, 3)),
+    ],
+)
+def test_a_command_is_handed_one_place(words, place):
+    app = typer.Typer()
+    app.command()(asked)
+    app(words.split(), standalone_mode=False)
+    assert TOLD.pop() == ("a", place, "--last" in words)
+
+
+def test_the_endings_are_those_that_can_be_drawn():
+    assert options.PICTURES == ENDINGS
