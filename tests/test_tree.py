@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import functools
 import itertools
 import re
 import subprocess
@@ -38,9 +39,11 @@ MAY_IMPORT = {
     "recipes": {"check", "config", "functional", "door", "looking", "layers", "models", "decode"}
     | {"weights", "data", "files", "train", "zoo", "view", "recipes"},
     "terminal": set(),
+    "options": set(),
     "asking": {"meant", "config", "train", "zoo"},
     "cli": {
         "asking",
+        "options",
         "terminal",
         "config",
         "functional",
@@ -192,6 +195,7 @@ def test_import_regard_loads_nothing_heavy():
 
 
 def test_everything_imports_with_the_run_time_dependencies_alone():
+    @functools.cache
     def fused(path):
         """Whether importing a file imports triton, through others of ours too."""
         named = modules(path, at_once=True)

@@ -61,9 +61,30 @@ def fused(
 def _call(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, dropout: float
 ) -> Tensor:
+    if dropout == 0 and _decodes(q, k):
+        return _product(q, k, v, mask, q.shape[-1] ** -0.5 if scale is None else scale)
     return F.scaled_dot_product_attention(
         q, k, v, mask, dropout, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
     )
+
+
+def _decodes(q: Tensor, k: Tensor) -> bool:
+    """Whether a CPU is asked by one query of many heads: PyTorch's kernel works on a tile of them.
+
+    Measured on two cores: from 16 keys on two products and a softmax take two thirds of its time.
+    """
+    single = q.device.type == "cpu" and q.dtype == torch.float32 and q.shape[2] == 1
+    return (
+        single and q.shape[0] * q.shape[1] >= 128 and q.shape[1] == k.shape[1] and k.shape[2] >= 16
+    )
+
+
+def _product(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """Vaswani et al. 2017, eq. 1, as it is written."""
+    scores = (q * scale) @ k.mT
+    if mask is not None:
+        scores = scores.masked_fill(~mask, HIDDEN) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(-1) @ v
 
 
 def _lower_right(Q: int, K: int, device: torch.device) -> Tensor:

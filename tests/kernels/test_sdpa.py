@@ -72,3 +72,18 @@ def test_a_learned_strength_has_the_gradient_of_the_reference():
 def test_a_float_mask_that_is_finite_stays_finite_in_half_precision(dtype):
     mask = sdpa._narrow(torch.tensor([0.0, -1e30, 1e30, -torch.inf]), dtype)
     assert mask.dtype == dtype and mask.isfinite().tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("hidden", [None, "rule", "bias"])
+def test_one_query_of_many_heads_reads_what_pytorch_s_kernel_gives_it(hidden, monkeypatch):
+    q, k, v = torch.randn(20, 8, 1, D), torch.randn(20, 8, 17, D), torch.randn(20, 8, 17, 5)
+    lengths = torch.arange(20) % 17  # the first row sees nothing
+    told = {"rule": rules.padding(lengths)} if hidden == "rule" else {}
+    if hidden == "bias":
+        seen = torch.arange(17) < lengths[:, None]
+        told = {"bias": torch.where(seen, 0.5, -torch.inf)[:, None, None]}
+    assert sdpa._decodes(q, k)
+    with use_backend("sdpa"):
+        ours = attend(q, k, v, **told)
+        monkeypatch.setattr(sdpa, "_decodes", lambda q, k: False)
+        torch.testing.assert_close(ours, attend(q, k, v, **told), rtol=1e-5, atol=1e-6)

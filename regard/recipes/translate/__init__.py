@@ -14,6 +14,7 @@ seeds, times, hardware and commands: docs/results.md.
 from regard.recipes.translate.config import LIKE, Config
 from regard.recipes.translate.grids import COLUMNS, GRIDS
 from regard.recipes.translate.measuring import Evaluation, compared, evaluate
+from regard.recipes.translate.remarks import notes
 from regard.recipes.translate.showing import Prediction, predict, trace
 from regard.recipes.translate.training import Result, run
 
@@ -27,6 +28,7 @@ __all__ = [
     "Result",
     "compared",
     "evaluate",
+    "notes",
     "predict",
     "run",
     "trace",

@@ -68,6 +68,7 @@ GRIDS = {
         "Luong's scores and spans, and hard attention; one pass a batch",
         replace(RNN, consistency=0.0),
         (
+            Row("Bahdanau", ()),
             *_LUONG,
             Row("general, global, hard", (*_AFTER, "model.attention=general", "model.select=hard")),
         ),

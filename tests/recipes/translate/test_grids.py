@@ -13,7 +13,8 @@ def test_every_row_sets_what_the_config_has(name):
 
 
 def test_luong_s_table_has_every_score_over_every_span():
-    rows = [override(GRIDS["luong"].base, row.settings).model for row in GRIDS["luong"].rows]
+    luong = [row for row in GRIDS["luong"].rows if row.label != "Bahdanau"]
+    rows = [override(GRIDS["luong"].base, row.settings).model for row in luong]
     soft = {(row.attention, row.span) for row in rows if row.select == "soft"}
     assert len(soft) == 12 and all(row.asks == "after" for row in rows)
 
