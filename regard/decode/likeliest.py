@@ -46,7 +46,7 @@ def top(scores: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 def normed(values: Tensor, logits: Tensor, places: Tensor) -> Tensor:
     """What the softmax of logits (B, V) has at `places` (B, n), as log p; `values` stand there."""
-    B, V = logits.shape
+    V = logits.shape[1]
     if logits.is_cuda or V < 4 * PART:
         return logits.log_softmax(-1).gather(1, places)
     largest = logits.amax(-1, keepdim=True)

@@ -13,7 +13,6 @@ from regard.decode import likeliest, recorded, states, steps
 from regard.decode.decoded import Decoded
 from regard.decode.steps import Steps
 
-
 # From logits (B, V) to a token for each row and its log-probability, (B,) both.
 Choose = Callable[[Tensor], tuple[Tensor, Tensor]]
 

@@ -3,6 +3,7 @@
 from regard.layers.blocks import AddNorm, DecoderBlock, Dropped, EncoderBlock, Scores
 from regard.layers.caches import Cache, StaticCache
 from regard.layers.classic import Additive, Dot, General, Location
+from regard.layers.coverage import Coverage, LocationAware
 from regard.layers.feed_forward import FeedForward
 from regard.layers.learned_queries import LearnedQueries
 from regard.layers.local import LocalM, LocalP
@@ -23,6 +24,7 @@ __all__ = [
     "AdditiveScore",
     "Cache",
     "CosineScore",
+    "Coverage",
     "DecoderBlock",
     "Dot",
     "Dropped",
@@ -36,6 +38,7 @@ __all__ = [
     "LocalM",
     "LocalP",
     "Location",
+    "LocationAware",
     "LocationScore",
     "MultiHead",
     "RelativeBias",

@@ -90,7 +90,7 @@ class Cache:
         return replace(self, k=self.k.index_select(0, index), v=self.v.index_select(0, index))
 
     def reordered(self, index: Tensor) -> "Cache":
-        """As `reorder`, with room for the keys that come next: beam search does it at every step."""
+        """As `reorder`, with room for what comes next: beam search does it at every step."""
         if self.first is not None or self.k.requires_grad or torch.compiler.is_compiling():
             return self.reorder(index)
         room = _Room(self.k, self.v, len(self) + SOME, rows=len(index))

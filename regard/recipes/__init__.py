@@ -1,1 +1,1 @@
-"""The recipes: one result, one file, read top to bottom."""
+"""The recipes: one task, one package; its config first, its tables last."""
