@@ -91,7 +91,7 @@ def hugging_face(model: Any, tokens: Tensor, steps: int) -> Peer:
 
 
 def ctranslate2(model: Any, tokens: Tensor, steps: int, kind: str) -> Peer:
-    """CTranslate2's decoding of the same Marian, in numbers of this kind, a worker for each core."""
+    """CTranslate2 decoding the same Marian, in numbers of this kind, a worker a core."""
     reason = missing("ctranslate2")
     if reason is not None:
         return reason

@@ -50,28 +50,10 @@ def beam(
     size = room.get("size", most)
 
     def begun(inputs: Any) -> tuple[_Search, Callable[[_Search], _Search]]:
-        source, limits, penalties = inputs
-        state = model.start(source, **room)
+        state = model.start(inputs[0], **room)
         B, device = states.batch("beam", state)
-        dtype = states.sums(state)
-        state, fresh = states.spread(state, width)
-        # The beams of a source start alike, so only one of them counts.
-        running = torch.full((B, width), -torch.inf, dtype=dtype, device=device)
-        running[:, :1] = 0
         tokens = torch.full((B, width), begin, device=device)
-        search = _Search(
-            state,
-            tokens,
-            running,
-            pool=_Pool.empty(B, best, end, running),
-            done=torch.zeros(B, dtype=torch.bool, device=device),
-            made=torch.zeros_like(tokens[:, 0]),
-            lost=torch.zeros((), dtype=torch.int64, device=device),
-            step=torch.zeros(1, dtype=torch.int64, device=device),
-            history=tokens.new_zeros(2, size, B, width),
-            limits=steps.limits("beam", limits, B, device),
-            penalties=penalties.to(device=device, dtype=dtype),
-        )
+        search, fresh = _begun(state, tokens, best, end, size, *inputs[1:])
         return search, partial(_advanced, model, end, fresh)
 
     penalties = ((5 + torch.arange(1, size + 1, dtype=torch.float64)) / 6) ** length_penalty
@@ -99,6 +81,36 @@ class _Search(NamedTuple):
     history: Tensor  # (2, T, B, W): parents and tokens of each step
     limits: Tensor  # (B,)
     penalties: Tensor  # (T,): for each length, from 1 on
+
+
+def _begun(
+    state: Any, tokens: Tensor, best: int, end: int, size: int, limits: Any, penalties: Tensor
+) -> tuple[_Search, states.Fresh]:
+    """The beams before their first step, and what of their state is the same for all of a source.
+
+    Args:
+        tokens: what each beam begins with (B, W).
+        size: for how many steps there is room.
+    """
+    (B, width), device, dtype = tokens.shape, tokens.device, states.sums(state)
+    state, fresh = states.spread(state, width)
+    # The beams of a source start alike, so only one of them counts.
+    running = torch.full((B, width), -torch.inf, dtype=dtype, device=device)
+    running[:, :1] = 0
+    search = _Search(
+        state,
+        tokens,
+        running,
+        pool=_Pool.empty(B, best, end, running),
+        done=torch.zeros(B, dtype=torch.bool, device=device),
+        made=torch.zeros_like(tokens[:, 0]),
+        lost=torch.zeros((), dtype=torch.int64, device=device),
+        step=torch.zeros(1, dtype=torch.int64, device=device),
+        history=tokens.new_zeros(2, size, B, width),
+        limits=steps.limits("beam", limits, B, device),
+        penalties=penalties.to(device=device, dtype=dtype),
+    )
+    return search, fresh
 
 
 def _advanced(model: Steps, end: int, fresh: states.Fresh, search: _Search) -> _Search:

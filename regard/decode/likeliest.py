@@ -45,12 +45,14 @@ def top(scores: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 
 def normed(values: Tensor, logits: Tensor, places: Tensor) -> Tensor:
-    """What the softmax of logits (B, V) has at `places` (B, n), as log p; `values` stand there."""
+    """The log-probabilities of the largest of logits (B, V), which stand at `places` (B, n).
+
+    `values` (B, n) are those logits, the largest of all first.
+    """
     V = logits.shape[1]
     if logits.is_cuda or V < 4 * PART:
         return logits.log_softmax(-1).gather(1, places)
-    largest = logits.amax(-1, keepdim=True)
-    rows = max(1, NEAR // V)
+    largest, rows = values[:, :1], max(1, NEAR // V)
     both = zip(logits.split(rows), largest.split(rows), strict=True)
     total = torch.cat([(x - most).exp_().sum(-1, keepdim=True) for x, most in both])
     return values - largest - total.log()

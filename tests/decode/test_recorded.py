@@ -1,16 +1,11 @@
 """What is replayed is what would be done step by step, whatever came before it."""
 
-import re
-from typing import NamedTuple
-
 import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import look
 from regard.decode import Recorded, beam, greedy, recorded, states
 from regard.models.transformer import Transformer, TransformerConfig
-from tests.decode.tables import Trigrams, tables
 
 V, BEGIN, END = 29, 2, 3
 MARKS = {"begin": BEGIN, "end": END}
@@ -56,11 +51,11 @@ def model(seed: int = 0, **fields) -> Transformer:
     return Transformer(config).eval().requires_grad_(False)
 
 
-def sources(B: int = 5, S: int = 7, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+def sources(B: int = 5, length: int = 7, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     drawn = torch.Generator().manual_seed(seed)
     return (
-        torch.randint(4, V, (B, S), generator=drawn),
-        torch.randint(1, S + 1, (B,), generator=drawn),
+        torch.randint(4, V, (B, length), generator=drawn),
+        torch.randint(1, length + 1, (B,), generator=drawn),
     )
 
 
