@@ -11,8 +11,11 @@ import torch
 from benchmarks.measure import Row, save
 
 DOCS = Path(__file__).parent.parent / "docs"
-ON_CPU = ("door", "looking", "window", "additive", "engine", "first", "resume", "commands")
-ON_GPU = ("window", "additive")
+ON_CPU = (
+    *("door", "looking", "window", "additive", "engine", "first", "resume", "commands"),
+    "translate",
+)
+ON_GPU = ("window", "additive", "translate", "translate_training")
 
 HEAD = """# Benchmarks
 

@@ -1,6 +1,7 @@
 """What translating costs, beside other people's translators of the same size; random weights.
 
-All decode 64 sources of 20 tokens for 30 steps, which no end comes to cut short.
+All decode 64 sources of 20 tokens for 30 steps, which no end comes to cut short. What it costs to
+train is in `benchmarks.translate_training`.
 """
 
 import statistics
@@ -43,7 +44,7 @@ class Endless:
 def rows() -> list[Row]:
     """The claims about translating, for the machine at hand."""
     if torch.cuda.is_available():
-        return [_card()]
+        return [_card(), *_beams()]
     return [*_transformer(), *_beams(), _recurrent()]
 
 
@@ -83,10 +84,12 @@ def _transformer() -> list[Row]:
 
 
 def _beams() -> list[Row]:
-    model = Transformer(TransformerConfig(**SIZES)).eval()
+    card = torch.cuda.is_available()
+    where, dtype = ("cuda", torch.bfloat16) if card else ("cpu", torch.float32)
+    model = Transformer(TransformerConfig(**SIZES)).eval().to(where, dtype)
     rows = []
     for batch, must in ((1, "≤ 4 ×"), (B, "≤ 4 ×")):
-        tokens = torch.randint(4, V - 2, (batch, S))
+        tokens = torch.randint(4, V - 2, (batch, S), device=where)
         runs = {
             "beam": peers.timed(_beam(model, tokens)),
             "greedy": peers.timed(_greedy(model, tokens)),
@@ -96,7 +99,7 @@ def _beams() -> list[Row]:
         each = " against ".join(_of(found[name], batch) for name in runs)
         rows.append(
             Row(
-                f"beam 5 over greedy, a batch of {batch}",
+                f"beam 5 over greedy, a batch of {batch}, {'card' if card else 'two CPU cores'}",
                 f"{must} the time",
                 "2 ×",
                 f"{times:.2f} × ({each})",

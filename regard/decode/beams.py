@@ -76,7 +76,7 @@ class _Search(NamedTuple):
     pool: "_Pool"
     done: Tensor  # (B,): whether no beam can enter the pool any more
     made: Tensor  # (B,): how many steps were made until then
-    lost: Tensor  # ()
+    lost: Tensor  # (T,): at which steps a source had no token to take
     step: Tensor  # (1,)
     history: Tensor  # (2, T, B, W): parents and tokens of each step
     limits: Tensor  # (B,)
@@ -104,7 +104,7 @@ def _begun(
         pool=_Pool.empty(B, best, end, running),
         done=torch.zeros(B, dtype=torch.bool, device=device),
         made=torch.zeros_like(tokens[:, 0]),
-        lost=torch.zeros((), dtype=torch.int64, device=device),
+        lost=torch.zeros(size, dtype=torch.bool, device=device),
         step=torch.zeros(1, dtype=torch.int64, device=device),
         history=tokens.new_zeros(2, size, B, width),
         limits=steps.limits("beam", limits, B, device),
@@ -129,6 +129,7 @@ def _advanced(model: Steps, end: int, fresh: states.Fresh, search: _Search) -> _
     ahead = penalties[limits - 1].maximum(following)
     done = settled | (limits <= step) | ~_may_enter(pool, running, ahead)
     lost = running.isnan().any(1) | (done & pool.scores[:, 0].isneginf())
+    search.lost.index_copy_(0, search.step, (lost & ~settled).any()[None])
     search.history.index_copy_(1, search.step, torch.stack([parents, tokens])[:, None])
     return search._replace(
         state=states.moved("beam", state, parents, fresh),
@@ -137,7 +138,6 @@ def _advanced(model: Steps, end: int, fresh: states.Fresh, search: _Search) -> _
         pool=pool,
         done=done,
         made=search.made + ~settled,
-        lost=steps.first(search.lost, lost & ~settled, step),
         step=step,
     )
 

@@ -82,14 +82,16 @@ class _Going(NamedTuple):
 
     state: Any
     tokens: Tensor  # (B,): the last of each
-    total: Tensor  # (B,): log p
-    lengths: Tensor  # (B,): how many tokens
-    ended: Tensor  # (B,): whether `end` came
-    done: Tensor  # (B,): whether it came or the limit was reached
-    lost: Tensor  # ()
+    done: Tensor  # (B,): whether it was the end, or the limit is reached
     step: Tensor  # (1,)
-    history: Tensor  # (B, T): all tokens
+    history: Tensor  # (B, T): all tokens, and the end behind them
+    gains: Tensor  # (B, T): their log-probabilities, and zeros behind them
     limits: Tensor  # (B,)
+
+    @property
+    def lost(self) -> Tensor:
+        """At which steps a row had no token to take (T,)."""
+        return ~self.gains.isfinite().all(0)
 
 
 def _alone(
@@ -113,17 +115,14 @@ def _alone(
         state = model.start(source, **room)
         B, device = states.batch(where, state)
         tokens = torch.full((B,), begin, device=device)
-        none = torch.zeros(B, dtype=torch.bool, device=device)
+        history = tokens.new_full((B, room.get("size", most)), end)
         going = _Going(
             state,
             tokens,
-            total=torch.zeros(B, dtype=states.sums(state), device=device),
-            lengths=torch.zeros_like(tokens),
-            ended=none,
-            done=none,
-            lost=torch.zeros((), dtype=torch.int64, device=device),
+            done=torch.zeros(B, dtype=torch.bool, device=device),
             step=torch.zeros(1, dtype=torch.int64, device=device),
-            history=tokens.new_full((B, room.get("size", most)), end),
+            history=history,
+            gains=torch.zeros_like(history, dtype=states.sums(state)),
             limits=steps.limits(where, limits, B, device),
         )
         return going, partial(_advanced, where, model, choose, end)
@@ -133,37 +132,37 @@ def _alone(
     else:
         inputs = (source, steps.beside(source, longest))
         going = recorder.run(where, (begin, end, room["size"]), begun, inputs, most)
-    T, B = int(going.lengths.max()), len(going.lengths)
-    return Decoded(
-        tokens=going.history[:, None, :T].clone(),
-        lengths=going.lengths[:, None].clone(),
-        finished=going.ended[:, None].clone(),
-        scores=going.total[:, None].clone(),
-        log_probabilities=going.total[:, None].clone(),
-        parents=going.lengths.new_zeros(T, B, 1),
-        rows=torch.arange(B, device=going.lengths.device)[:, None, None].expand(B, 1, T),
-    )
+    return _told(going, end)
 
 
 def _advanced(where: str, model: Steps, choose: Choose, end: int, going: _Going) -> _Going:
     """The hypotheses with one token more, if they are not done."""
     logits, state = model.step(going.tokens, going.state)
     chosen, gain = choose(steps.checked(where, logits, len(going.tokens), end))
-    tokens = chosen.masked_fill(going.done, end)
-    total = going.total + gain.masked_fill(going.done, 0)
-    step, ended = going.step + 1, going.ended | (tokens == end) & ~going.done
+    tokens, gain = chosen.masked_fill(going.done, end), gain.masked_fill(going.done, 0)
+    gains = going.gains.to(gain.dtype)
     going.history.index_copy_(1, going.step, tokens[:, None])
-    return _Going(
-        state,
-        tokens,
-        total,
-        lengths=going.lengths + ~going.done,
-        ended=ended,
-        done=ended | (going.limits <= step),
-        lost=steps.first(going.lost, ~total.isfinite(), step),
-        step=step,
-        history=going.history,
-        limits=going.limits,
+    gains.index_copy_(1, going.step, gain[:, None])
+    step = going.step.add_(1)
+    done = (tokens == end) | (going.limits <= step)
+    return going._replace(state=state, tokens=tokens, done=done, gains=gains)
+
+
+def _told(going: _Going, end: int) -> Decoded:
+    """What was said, in memory of its own."""
+    B = len(going.history)
+    # behind the last token of a row there is nothing but the end
+    before = (going.history != end).long().cumprod(1).sum(1)
+    lengths = (before + 1).minimum(going.limits)[:, None]
+    T, total = int(lengths.max()), going.gains.sum(1)[:, None]
+    return Decoded(
+        tokens=going.history[:, None, :T].clone(),
+        lengths=lengths,
+        finished=(before < going.limits)[:, None],
+        scores=total,
+        log_probabilities=total.clone(),
+        parents=lengths.new_zeros(T, B, 1),
+        rows=torch.arange(B, device=lengths.device)[:, None, None].expand(B, 1, T),
     )
 
 

@@ -38,7 +38,7 @@ class Loop(Protocol):
 
     @property
     def lost(self) -> Tensor:
-        """The first step at which a row had no token to take, or 0: of no axes."""
+        """At which steps a row had no token to take (T,)."""
 
 
 # From its source (and what else is a tensor) to a loop before its first step, and how it goes on.
@@ -95,14 +95,10 @@ def waits(done: Tensor, step: int, most: int) -> bool:
 
 def over(where: str, loop: Loop) -> bool:
     """Whether all rows are done: the one place that waits for the device."""
-    done, lost = torch.stack([loop.done.all(), loop.lost]).tolist()
-    if lost:
+    done, *lost = torch.cat([loop.done.all()[None], loop.lost]).tolist()
+    if any(lost):
         raise ValueError(
-            f"{where}: expected logits with a token to take, got NaN or only -inf at step {lost}"
+            f"{where}: expected logits with a token to take, got NaN or only -inf at step "
+            f"{1 + lost.index(True)}"
         )
     return bool(done)
-
-
-def first(lost: Tensor, now: Tensor, step: Tensor) -> Tensor:
-    """The first step at which a row was lost: the one known, or this one if any row is `now`."""
-    return torch.where((lost == 0) & now.any(), step[0], lost)

@@ -284,8 +284,8 @@ class Seq2Seq(nn.Module):
         likely = torch.cat([one.log_probability for one in draws], -1)[:, 0]
         return Drawn(logits, likely, torch.cat([one.entropy for one in draws], -1)[:, 0])
 
-    def start(self, source: tuple[Tensor, Tensor]) -> State:
-        """The state before the first word; `source` as in `forward`."""
+    def start(self, source: tuple[Tensor, Tensor], *, size: int | None = None) -> State:
+        """The state before the first word, of any `size` the same; `source` as in `forward`."""
         tokens, lengths = source
         check.shape("Seq2Seq", "source", tokens, B=None, S=None)
         B, S = tokens.shape
