@@ -13,11 +13,14 @@ from regard.functional.call import Call, ordinary
 from regard.functional.scores import Additive
 from regard.functional.selects import softmax
 from regard.kernels import seen
+from regard.kernels.additive_plan import FEW
 from regard.kernels.flex import has_triton
 
 # Where the kernels run; tests add the CPU, where Triton's interpreter runs them.
 DEVICES = ("cuda",)
 WIDEST, WIDEST_VALUES = 1024, 512
+# Few queries form no tile with their values, so these may be wider.
+WIDEST_OF_FEW = 2048
 _ALL = seen.Seen()
 
 
@@ -29,7 +32,7 @@ def why_not(call: Call) -> str | None:
         return "only the softmax is fused"
     if call.dropout:
         return "the kernel has no dropout"
-    return _why_no_score(call.q) or _why_no_values(call.v)
+    return _why_no_score(call.q) or _why_no_values(call.q, call.v)
 
 
 def why_not_pointing(call: Call) -> str | None:
@@ -43,7 +46,7 @@ def takes(q: Tensor, k: Tensor, v: Tensor, score: Additive) -> bool:
     """Whether a call without rule, bias and dropout on the softmax plainly is for the kernel."""
     if not ordinary(q, k, v) or score.vector.shape != (q.shape[1], q.shape[3]):
         return False
-    return not (_why_no_score(q) or _why_no_values(v))
+    return not (_why_no_score(q) or _why_no_values(q, v))
 
 
 def everything(q: Tensor, k: Tensor, v: Tensor, score: Additive) -> Tensor:
@@ -102,9 +105,9 @@ def _why_no_score(q: Tensor) -> str | None:
     return None
 
 
-def _why_no_values(v: Tensor) -> str | None:
-    Dv = v.shape[3]
-    return f"the kernel takes Dv up to {WIDEST_VALUES}, got {Dv}" if Dv > WIDEST_VALUES else None
+def _why_no_values(q: Tensor, v: Tensor) -> str | None:
+    most = WIDEST_OF_FEW if q.shape[2] <= FEW else WIDEST_VALUES
+    return f"the kernel takes Dv up to {most}, got {v.shape[3]}" if v.shape[3] > most else None
 
 
 def _too_old(device: torch.device) -> bool:

@@ -171,7 +171,7 @@ def _read(
 ) -> Tensor:
     """Attend with a single head, which these layers have no axis for."""
     q, k, v = q[:, None], keys[:, None], memory[:, None]
-    return attend(q, k, v, score=score, rule=rule, bias=bias, select=select)[:, 0]
+    return attend(q, k, v, score=score, rule=rule, bias=bias, select=select).squeeze(1)
 
 
 def _refuse_memory(where: str, memory: Tensor, width: int) -> None:

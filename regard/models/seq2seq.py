@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard import check
 from regard.functional.selects import Select, hard, sampled, softmax
+from regard.layers import deferred
 from regard.layers.classic import Additive, Classic, Dot, General, Location
 from regard.layers.coverage import Coverage, LocationAware
 from regard.layers.hard import Draw
@@ -205,7 +206,7 @@ class Decoder(nn.Module):
         if self.attention is None:
             return state
         context, state = self._read(state.hidden[len(self.cells) - 1][:, None], state, select)
-        return state._replace(context=context[:, 0])
+        return state._replace(context=context.squeeze(1))
 
     def _read(self, x: Tensor, state: State, select: Select) -> tuple[Tensor, State]:
         """What the queries `x` (B, Q, width) read, and what is remembered of where they looked."""
@@ -328,9 +329,9 @@ class Seq2Seq(nn.Module):
             tops, contexts = self.decoder.ahead(words, state, select())
             return self._logits(self.readout(tops, words, contexts))
         states = []
-        for word in words.unbind(1):
-            state = self._moved(word, state, select())
-            states.append(state)
+        with deferred.on_card(words):
+            for word in words.to(state.memory.dtype).unbind(1):
+                states.append(state := self._moved(word, state, select()))
         if fed := [one.attended for one in states if one.attended is not None]:
             return self._logits(torch.stack(fed, 1))
         tops = torch.stack([self._top(one) for one in states], 1)
@@ -347,9 +348,8 @@ class Seq2Seq(nn.Module):
         return state._replace(attended=self.readout(self._top(state), word, state.context))
 
     def _select(self) -> Select:
-        if self.config.select == "soft":
-            return softmax
-        return sampled() if self.training else hard
+        picked = sampled() if self.training else hard
+        return picked if self.config.select == "hard" else softmax
 
     def _embedded(self, table: nn.Embedding, tokens: Tensor) -> Tensor:
         # drawn small, to serve as output weights too; as wide as the states when it is read

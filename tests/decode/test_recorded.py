@@ -5,6 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from regard.decode import Recorded, beam, greedy, recorded, states
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
 V, BEGIN, END = 29, 2, 3
@@ -87,3 +88,22 @@ class Stepwise:
 
     def start(self, source):
         return self.plain.start(source)
+
+
+def recurrent() -> Seq2Seq:
+    torch.manual_seed(0)
+    sizes = {"embedding": 16, "width": 16, "alignment": 16, "readout": 16}
+    return Seq2Seq(Seq2SeqConfig(vocabulary=V, **sizes)).eval().requires_grad_(False)
+
+
+@pytest.mark.gpu
+@every_way
+@pytest.mark.parametrize("make", [model, recurrent])
+def test_on_a_card_what_is_replayed_is_what_is_done_step_by_step(make, way):
+    plain, limits = make().cuda(), torch.tensor([20, 3, 1, 9, 17], device="cuda")
+    kept = Recorded(plain)
+    for seed in range(3):
+        source = tuple(x.cuda() for x in sources(seed=seed))
+        expected = way(Stepwise(plain), source, **MARKS, longest=limits)
+        assert_same(way(kept, source, **MARKS, longest=limits), expected)
+        assert_same(way(plain, source, **MARKS, longest=limits), expected)

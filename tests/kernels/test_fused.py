@@ -111,6 +111,13 @@ def test_values_too_wide_are_refused_where_they_are_read(Dv, reason, on_cpu):
     assert fused.why_not_pointing(asked) is None
 
 
+@pytest.mark.parametrize(("Dv", "reason"), [(2048, None), (2049, "the kernel takes Dv up to 2048")])
+def test_a_decoder_that_asks_once_reads_wider_values(Dv, reason, on_cpu):
+    q, k, v = tensors(Dv=Dv)
+    asked = call(q[:, :, :1], k, v, score=additive())
+    assert fused.why_not(asked) == (reason and f"{reason}, got {Dv}")
+
+
 def test_without_a_card_auto_tiles_and_says_why():
     found = why(*tensors(D=64), score=additive(D=64))
     assert found.backend == "chunked"

@@ -1,0 +1,126 @@
+"""A loop learns what it learnt before, only later."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from regard.layers import deferred
+from regard.layers.deferred import Deferred
+
+B, E, T = 3, 5, 4
+
+
+class Net(nn.Module):
+    """One of each that has weights, and one without a bias, used at every step."""
+
+    def __init__(self):
+        super().__init__()
+        self.map, self.plain = nn.Linear(E, E), nn.Linear(E, E, bias=False)
+        self.gru, self.lstm = nn.GRUCell(E, E), nn.LSTMCell(E, E)
+
+    def forward(self, x, how=nullcontext):
+        h = c = torch.zeros_like(x)
+        with how():
+            for _ in range(T):
+                # three axes, as a decoder's query has
+                h = self.gru(self.map(x[:, None]).squeeze(1), h)
+                x, c = self.lstm(self.plain(h), (x, c))
+        return x + h
+
+
+def net(device="cpu", dtype=torch.float64):
+    torch.manual_seed(0)
+    return Net().to(device, dtype), torch.randn(B, E, device=device, dtype=dtype)
+
+
+def learnt(model, x, how):
+    x = x.clone().requires_grad_()
+    out = model(x, how)
+    return out, torch.autograd.grad(out.square().sum(), [x, *model.parameters()])
+
+
+def test_a_loop_learns_what_it_learns_step_by_step():
+    model, x = net()
+    assert_close(learnt(model, x, Deferred), learnt(model, x, nullcontext))
+
+
+@pytest.mark.gpu
+def test_on_a_card_a_loop_learns_what_it_learns_step_by_step():
+    model, x = net("cuda", torch.float32)
+    found = learnt(model, x, lambda: deferred.on_card(x))
+    assert_close(found, learnt(model, x, nullcontext), rtol=1e-4, atol=1e-4)
+
+
+class Products(TorchDispatchMode):
+    """Counts products of matrices."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+        return func(*args, **(kwargs or {}))
+
+
+def test_each_weight_costs_one_product_whatever_the_steps():
+    layer, x = nn.Linear(E, E), torch.randn(B, E)
+    with Deferred():
+        out = x
+        for _ in range(T):
+            out = layer(out)
+    with Products() as products:
+        out.sum().backward()
+    # the first step's input learns nothing
+    assert products.count == (T - 1) + 1
+
+
+def test_a_graph_that_is_kept_learns_the_same_again():
+    model, x = net()
+    out = model(x, Deferred).sum()
+    out.backward(retain_graph=True)
+    first = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    out.backward()
+    assert_close([p.grad for p in model.parameters()], first)
+
+
+def test_who_asked_for_something_else_before_learns_the_same():
+    model, x = net()
+    x.requires_grad_()
+    out = model(x, Deferred).square().sum()
+    torch.autograd.grad(out, x, retain_graph=True)
+    expected = learnt(model, x.detach(), nullcontext)[1]
+    assert_close(torch.autograd.grad(out, [x, *model.parameters()]), expected)
+
+
+def test_weights_that_are_fixed_stay_so():
+    model, x = net()
+    model.gru.requires_grad_(False)
+    model(x, Deferred).sum().backward()
+    assert all(p.grad is None for p in model.gru.parameters())
+    assert all(p.grad is not None for p in model.map.parameters())
+
+
+def test_autocast_lowers_the_steps_and_weights_learn_in_their_own_dtype():
+    model, x = net(dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        out, found = learnt(model, x, Deferred)
+        plain, expected = learnt(model, x, nullcontext)
+    assert out.dtype == plain.dtype
+    assert [g.dtype for g in found] == [torch.float32] * len(found)
+    assert_close(found, expected, rtol=0.1, atol=0.1)
+
+
+def test_a_second_derivative_is_refused():
+    model, x = net()
+    x.requires_grad_()
+    (slope,) = torch.autograd.grad(model(x, Deferred).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        slope.sum().backward()
+
+
+def test_off_a_card_nothing_is_deferred():
+    assert isinstance(deferred.on_card(torch.ones(1)), nullcontext)
