@@ -36,8 +36,8 @@ MAY_IMPORT = {
     "zoo": {"check", "meant", "config", "files", "models", "weights", "data", "zoo"},
     # Trace and plots know no model; the server is handed the recipes.
     "view": {"check", "files", "functional", "door", "looking", "view"},
-    "recipes": {"check", "config", "functional", "door", "looking", "layers", "models", "decode"}
-    | {"weights", "data", "files", "train", "zoo", "view", "recipes"},
+    "recipes": {"check", "config", "functional", "kernels", "door", "looking", "layers", "models"}
+    | {"decode", "weights", "data", "files", "train", "zoo", "view", "recipes"},
     "terminal": set(),
     "options": set(),
     "asking": {"meant", "config", "train", "zoo"},

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batches import PAD, Batch, TokenBatches
-from regard.functional import losses
+from regard.functional.losses import mean, reinforce
+from regard.kernels import losses
 from regard.models.seq2seq import Seq2Seq
 
 # Xu et al. 2015, 4.2 and its published code: the weight of what was drawn, of its entropy, and how
@@ -17,7 +18,7 @@ def loss(model: nn.Module, batch: Batch, *, smoothing: float, consistency: float
     if isinstance(model, Seq2Seq) and model.config.select == "hard":
         return _drawn(model, batch, smoothing)
     if not consistency:
-        return losses.mean(*_words(model, batch, smoothing))
+        return mean(*_words(model, batch, smoothing))
     return _consistent(model, batch, smoothing, consistency)
 
 
@@ -46,9 +47,9 @@ def _consistent(model: nn.Module, batch: Batch, smoothing: float, consistency: f
     logits = model(source, batch.target[:, :-1].repeat(2, 1))
     targets = batch.target[:, 1:].repeat(2, 1)
     kept = targets != PAD
-    found = losses.mean(losses.cross_entropy(logits, targets, smoothing=smoothing), kept)
+    found = mean(losses.cross_entropy(logits, targets, smoothing=smoothing), kept)
     apart = losses.divergence(*logits.chunk(2))
-    return found + consistency * losses.mean(apart, kept.chunk(2)[0])
+    return found + consistency * mean(apart, kept.chunk(2)[0])
 
 
 def _drawn(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
@@ -59,9 +60,9 @@ def _drawn(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
     each = losses.cross_entropy(drawn.logits, targets, smoothing=smoothing)
     cost = (each * kept).sum(1) / kept.sum(1).clamp_min(1)  # (B,)
     baseline = model.get_buffer("baseline")
-    looks = losses.reinforce(drawn.log_probability, cost, baseline)
+    looks = reinforce(drawn.log_probability, cost, baseline)
     with torch.no_grad():
         there = kept.any(1)
         now = (cost * there).sum() / there.sum().clamp_min(1)
         baseline.lerp_(now, 1 - KEPT)
-    return losses.mean(each + DRAWN * looks - ENTROPY * drawn.entropy, kept)
+    return mean(each + DRAWN * looks - ENTROPY * drawn.entropy, kept)

@@ -1,0 +1,105 @@
+"""The losses of `regard.functional.losses`, which on a card form nothing as large as the logits.
+
+Triton is imported only where a kernel runs.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import Parameter
+
+from regard.functional import losses as plain
+from regard.kernels.flex import has_triton
+
+# Where the kernels run; tests add the CPU, where Triton's interpreter runs them.
+DEVICES = ("cuda",)
+# How many logits a program has at a time, and by how many warps.
+BLOCK, WARPS = 4096, 8
+
+
+def cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    """`−log p(target)` of every token (B, T), as `functional.losses.cross_entropy`."""
+    if not _takes(logits):
+        return plain.cross_entropy(logits, targets, smoothing=smoothing)
+    found: Tensor = _CrossEntropy.apply(logits.flatten(0, 1), targets.flatten(), smoothing)
+    return found.view_as(targets)
+
+
+def divergence(ours: Tensor, theirs: Tensor) -> Tensor:
+    """How far two predictions are apart (B, T), as `functional.losses.divergence`."""
+    if not (_takes(ours) and _takes(theirs)):
+        return plain.divergence(ours, theirs)
+    found: Tensor = _Divergence.apply(ours.flatten(0, 1), theirs.flatten(0, 1))
+    return found.view(ours.shape[:2])
+
+
+class _CrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        from regard.kernels import loss_rows
+
+        (N, V), x, targets = logits.shape, logits.contiguous(), targets.contiguous()
+        loss, lse = x.new_empty(2, N, dtype=torch.float32)
+        with torch.cuda.device_of(x):
+            loss_rows.cross_entropy[(N,)](
+                x, targets, loss, lse, V, smoothing, smoothing > 0, BLOCK, num_warps=WARPS
+            )
+        ctx.save_for_backward(x, targets, lse)
+        ctx.smoothing = smoothing
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gained: Tensor) -> tuple[Tensor, None, None]:
+        from regard.kernels import loss_rows
+
+        x, targets, lse = ctx.saved_tensors
+        (N, V), dx = x.shape, torch.empty_like(x)
+        with torch.cuda.device_of(x):
+            loss_rows.cross_entropy_backward[(N,)](
+                gained.contiguous(), x, targets, lse, dx, V, ctx.smoothing, BLOCK, num_warps=WARPS
+            )
+        return dx, None, None
+
+
+class _Divergence(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, ours: Tensor, theirs: Tensor) -> Tensor:
+        from regard.kernels import loss_rows
+
+        (N, V), a, b = ours.shape, ours.contiguous(), theirs.contiguous()
+        found, sums = (a.new_empty(shape, dtype=torch.float32) for shape in [(N,), (N, 4)])
+        with torch.cuda.device_of(a):
+            loss_rows.divergence[(N,)](a, b, found, sums, V, BLOCK, num_warps=WARPS)
+        ctx.save_for_backward(a, b, sums)
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gained: Tensor) -> tuple[Tensor, Tensor]:
+        from regard.kernels import loss_rows
+
+        a, b, sums = ctx.saved_tensors
+        (N, V), da, db = a.shape, torch.empty_like(a), torch.empty_like(b)
+        with torch.cuda.device_of(a):
+            loss_rows.divergence_backward[(N,)](
+                gained.contiguous(), a, b, sums, da, db, V, BLOCK, num_warps=WARPS
+            )
+        return da, db
+
+
+def _takes(logits: Tensor) -> bool:
+    """Whether the kernels take these logits, and nobody wants to see what they do."""
+    kinds = (torch.float32, torch.bfloat16, torch.float16)
+    follows = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return (
+        logits.device.type in DEVICES
+        and logits.dtype in kinds
+        and logits.numel() > 0
+        and type(logits) in (Tensor, Parameter)
+        and has_triton()
+        and not follows
+        and not torch._C._len_torch_dispatch_stack()
+    )
