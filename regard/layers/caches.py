@@ -118,6 +118,10 @@ class Cache:
         free = _free(k, length) if finite else None
         return StaticCache(k, v, length, free, self.fused)
 
+    def slots(self, size: int) -> "Slots":
+        """These keys at the beginning of `size` slots that somebody else counts."""
+        return self.fixed(size).slots()
+
     def last(self, n: int) -> Tensor:
         """Where `n` queries stand (n,): on the last keys, unless they are asked from elsewhere."""
         if self.first is None:
@@ -274,6 +278,23 @@ class StaticCache:
     def score(self, given: Score, n: int) -> Score:
         """The score for `n` queries that stand on the last keys."""
         return scores.at(given, self.last(n)) if isinstance(given, placed) else given
+
+
+    def slots(self) -> "Slots":
+        """The slots, for somebody else to count."""
+        return Slots(self.k, self.v, self.fused)
+
+
+class Slots(NamedTuple):
+    """A static cache without its count: layers that step together count once, and one for all."""
+
+    k: Tensor
+    v: Tensor
+    fused: Fused | None
+
+    def cache(self, length: Tensor, free: Tensor) -> StaticCache:
+        """The cache of which `length` slots are filled; `free` as there."""
+        return StaticCache(self.k, self.v, length, free, self.fused)
 
 
 Keys = Cache | StaticCache

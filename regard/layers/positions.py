@@ -5,9 +5,11 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard import check
 from regard.functional import biases, positions
+from regard.kernels import one_query
 
 Name = Literal["sinusoidal", "learned", "none"]
 # What puts tokens (B, Q, E) and a table of positions, (Q, E) or (B, Q, E), together.
@@ -33,6 +35,17 @@ class Sinusoidal(nn.Module):
             x.shape[1], self.width, start=start, base=self.base, device=x.device
         )
         return self.join(x, table)
+
+    def rows(self, size: int, like: Tensor) -> nn.Parameter | None:
+        """What is added at each of the first `size` positions (N, E), in the dtype of `like`.
+
+        It is prepared for many steps, so a parameter: the same for all rows of a state. None where
+        positions are joined in another way.
+        """
+        if self.join is not positions.added:
+            return None
+        table = positions.sinusoidal(size, self.width, base=self.base, device=like.device)
+        return nn.Parameter(table.to(like.dtype), requires_grad=False)
 
 
 class Learned(nn.Module):
@@ -65,6 +78,25 @@ class Learned(nn.Module):
         if isinstance(start, Tensor):
             return self.join(x, self.table[positions.counted(start, Q, x.device)])
         return self.join(x, self.table[start : start + Q])
+
+
+def looked_up(
+    tokens: Tensor, table: Tensor, places: Tensor, position: Tensor, *, scale: float
+) -> Tensor:
+    """Tokens (B,) of a table (V, E), `scale` times as large, with what is added where they stand.
+
+    Args:
+        tokens: which rows of the table.
+        table: of embeddings.
+        places: what is added at each position (N, E).
+        position: where all of them stand, a tensor of no axes.
+        scale: how much larger tokens are made.
+    """
+    if one_query.takes(table, places):
+        from regard.kernels import one_query_embedding
+
+        return one_query_embedding.embedded(tokens, table, places, position, scale)
+    return F.embedding(tokens, table) * scale + places[position]
 
 
 class Unplaced(nn.Module):

@@ -45,6 +45,17 @@ _ORDER = {
     "general, local-p": (*_AFTER, "model.attention=general", "model.span=local_p"),
     "location": (*_AFTER, "model.attention=location"),
 }
+# The recurrent net of the zoo: 2.4 million parameters.
+_LITTLE = tuple(
+    f"model.{name}={value}"
+    for name, value in {
+        "embedding": 128,
+        "readout": 128,
+        "width": 192,
+        "alignment": 128,
+        "dropout": 0.3,
+    }.items()
+)
 # Tables of many rows take less time a row: one pass a batch, half of the steps.
 _SHORT = replace(TRANSFORMER, consistency=0.0, training=replace(TRANSFORMER.training, steps=4000))
 _ALL = Attention("factors")
@@ -59,6 +70,7 @@ GRIDS = {
         RNN,
         (
             Row("Bahdanau", ()),
+            Row("Bahdanau, small", _LITTLE),
             Row("no attention, the state handed over", ("model.attention=none",)),
             Row("no attention, one context at every step", ("model.attention=context",)),
         ),
