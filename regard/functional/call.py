@@ -11,6 +11,7 @@ from regard import check
 from regard.check import Number
 from regard.functional import biases, rules
 from regard.functional.biases import Bias
+from regard.functional.precision import lowered
 from regard.functional.rules import Rule
 from regard.functional.scores import Score, known, scaled_dot
 from regard.functional.selects import Gaussian, Select, softmax
@@ -138,8 +139,8 @@ def autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """q, k and v in the dtype that autocast asks for, where it is on; float64 is left alone."""
     if not _casts(q) or torch.float64 in (q.dtype, k.dtype):
         return q, k, v
-    to = torch.get_autocast_dtype(q.device.type)
-    return q.to(to), k.to(to), v.to(to)
+    q = lowered(q)
+    return q, k.to(q.dtype), v.to(q.dtype)
 
 
 def tensors_of(value: Any) -> list[Tensor]:

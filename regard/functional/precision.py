@@ -12,3 +12,11 @@ def wide(x: Tensor) -> Tensor:
 def finest(device: torch.device | None) -> torch.dtype:
     """float64, or float32 on a device that has nothing finer."""
     return torch.float32 if device is not None and device.type == "mps" else torch.float64
+
+
+def lowered(x: Tensor) -> Tensor:
+    """x in the dtype that autocast asks for, where it is on; float64 is left alone."""
+    # a meta tensor has no autocast to ask about
+    if x.device.type == "meta" or not torch.is_autocast_enabled(x.device.type):
+        return x
+    return x if x.dtype == torch.float64 else x.to(torch.get_autocast_dtype(x.device.type))

@@ -82,7 +82,7 @@ def divergence(a_ptr, b_ptr, found_ptr, sums_ptr, V, BLOCK: tl.constexpr):
     apart = tl.zeros([BLOCK], tl.float32)
     for start in range(0, V, BLOCK):
         j, a = _part(a_ptr, start, V, BLOCK)
-        _, b = _part(b_ptr, start, V, BLOCK)
+        j, b = _part(b_ptr, start, V, BLOCK)
         a, b = a - of_a, b - of_b
         less = tl.where(j < V, a - b, 0.0)
         p, q = tl.exp(a), tl.exp(b)
@@ -109,7 +109,7 @@ def divergence_backward(
     by_p, by_q = tl.load(sums_ptr + 2), tl.load(sums_ptr + 3)
     for start in range(0, V, BLOCK):
         j, a = _part(a_ptr + row * V, start, V, BLOCK)
-        _, b = _part(b_ptr + row * V, start, V, BLOCK)
+        j, b = _part(b_ptr + row * V, start, V, BLOCK)
         a, b = a - of_a, b - of_b
         less, p, q = a - b, tl.exp(a), tl.exp(b)
         da = half * (p - q + p * (less - by_p))

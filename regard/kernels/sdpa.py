@@ -15,6 +15,9 @@ from regard.functional.rules import Causal
 from regard.functional.scores import folds
 from regard.functional.selects import HIDDEN, softmax
 
+# Up to so many tokens a sentence is short.
+SHORT = 40
+
 
 def why_not(call: Call) -> str | None:
     """The reason this cannot run the call, or None if it can."""
@@ -48,8 +51,8 @@ def fused(
     Q, K = q.shape[2], k.shape[2]
     if Q == 1:
         return _call(q, k, v, None, scale, dropout)
-    if Q < K:
-        return _call(q, k, v, _lower_right(Q, K, q.device), scale, dropout)
+    if Q < K or (Q == K and not dropout and _short(q, k)):
+        return _call(q, k, v, _lower_right(q, k), scale, dropout)
     grouped = q.shape[1] != k.shape[1]
     out = F.scaled_dot_product_attention(
         q[:, :, Q - K :], k, v, None, dropout, True, scale=scale, enable_gqa=grouped
@@ -61,7 +64,7 @@ def fused(
 def _call(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, dropout: float
 ) -> Tensor:
-    if dropout == 0 and _decodes(q, k):
+    if dropout == 0 and (_decodes(q, k) or _short(q, k)):
         return _product(q, k, v, mask, q.shape[-1] ** -0.5 if scale is None else scale)
     return F.scaled_dot_product_attention(
         q, k, v, mask, dropout, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
@@ -79,6 +82,16 @@ def _decodes(q: Tensor, k: Tensor) -> bool:
     )
 
 
+def _short(q: Tensor, k: Tensor) -> bool:
+    """Whether a card is asked about short sentences in float32, of which its kernel fills no tile.
+
+    Measured on one H200 with 16 to 40 tokens: two products and a softmax, forward and backward,
+    take a third to nine tenths of its time.
+    """
+    exact = q.is_cuda and q.dtype == torch.float32 and q.shape[1] == k.shape[1]
+    return exact and 1 < q.shape[2] <= SHORT and k.shape[2] <= SHORT
+
+
 def _product(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """Vaswani et al. 2017, eq. 1, as it is written."""
     scores = (q * scale) @ k.mT
@@ -87,13 +100,14 @@ def _product(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float)
     return scores.softmax(-1) @ v
 
 
-def _lower_right(Q: int, K: int, device: torch.device) -> Tensor:
-    if device.type == "cuda" and not torch.compiler.is_compiling():
+def _lower_right(q: Tensor, k: Tensor) -> Tensor:
+    Q, K = q.shape[2], k.shape[2]
+    if q.is_cuda and not _short(q, k) and not torch.compiler.is_compiling():
         # imported here, since it brings the whole compiler with it
         from torch.nn.attention.bias import causal_lower_right
 
         return causal_lower_right(Q, K)  # a marker, no tensor: the flash kernel knows it
-    return torch.ones(Q, K, dtype=torch.bool, device=device).tril(K - Q)
+    return torch.ones(Q, K, dtype=torch.bool, device=q.device).tril(K - Q)
 
 
 def _folded(call: Call, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, float]:

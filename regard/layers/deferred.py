@@ -15,6 +15,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from regard.functional.precision import lowered
+
 # What a step read and the gradient of what it gave (…, ·), by the step's number.
 _Tape = dict[int, tuple[Tensor, Tensor]]
 
@@ -54,11 +56,13 @@ class Deferred(TorchFunctionMode):
     def _linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if not weight.requires_grad:
             return F.linear(x, weight, bias)
-        to = _lowered(x)
-        met = (id(weight), to)
+        x = lowered(x)
+        met = (id(weight), x.dtype)
         if met not in self._met:
-            self._met[met] = _Weights(weight.to(to), None if bias is None else bias.to(to))
-        return self._met[met](x.to(to))
+            self._met[met] = _Weights(
+                weight.to(x.dtype), None if bias is None else bias.to(x.dtype)
+            )
+        return self._met[met](x)
 
     def _gru(self, x: Tensor, h: Tensor, *weights: Tensor) -> Tensor:
         """Cho et al. 2014, as `torch.nn.GRUCell` has it."""
@@ -150,10 +154,3 @@ class _Learn(torch.autograd.Function):
         ctx.tape.clear()
         _, weight, bias = ctx.needs_input_grad
         return None, gained.mT @ read if weight else None, gained.sum(0) if bias else None
-
-
-def _lowered(x: Tensor) -> torch.dtype:
-    """The dtype that autocast asks for, or the one that is there."""
-    if torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64:
-        return torch.get_autocast_dtype(x.device.type)
-    return x.dtype

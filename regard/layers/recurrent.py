@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.functional.precision import lowered
+
 Cell = Literal["gru", "lstm"]
 # Read from the start alone, or from the end as well.
 Directions = Literal["ahead", "both"]
@@ -43,10 +45,11 @@ class Recurrent(nn.Module):
             x: what is read (B, S, input_width).
             lengths: how many places of each row are no padding (B,), at least one each.
         """
-        states = self.ahead(x)[0]
+        # on a card autocast has these nets give float16, whatever it asks of others
+        states = lowered(self.ahead(x)[0])
         last = at(states, lengths - 1)
         if self.back is not None:
-            back = turned(self.back(turned(x, lengths))[0], lengths)
+            back = turned(lowered(self.back(turned(x, lengths))[0]), lengths)
             states, last = torch.cat([states, back], -1), torch.cat([last, back[:, 0]], -1)
         places = torch.arange(x.shape[1], device=x.device)
         return states.masked_fill((places >= lengths[:, None])[..., None], 0), last

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.functional.precision import wide
+from regard.functional.precision import lowered, wide
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -15,3 +15,11 @@ def test_half_precision_becomes_float32(dtype):
 def test_what_is_wide_stays_the_very_same_tensor(dtype):
     x = torch.ones(3, dtype=dtype)
     assert wide(x) is x
+
+
+def test_autocast_lowers_all_but_float64_where_it_is_on():
+    x, exact = torch.ones(3), torch.ones(3, dtype=torch.float64)
+    assert lowered(x) is x
+    with torch.autocast("cpu", torch.bfloat16):
+        assert lowered(x).dtype == torch.bfloat16
+        assert lowered(exact) is exact
