@@ -6,10 +6,12 @@ CUDA graph tells it all of them at once.
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
+
+from regard import recording
 
 # What is done with a batch on a card, and the tensors that come of it.
 Work = Callable[[Any], tuple[Tensor | None, ...]]
@@ -44,9 +46,8 @@ class Replayed:
         given = list(tensors(batch))
         form = tuple((tuple(x.shape), x.dtype) for x in given)
         if form not in self._met:
-            # the libraries of the card make their plans when a shape is new, which no graph can do
             self._met.add(form)
-            return self._aside(self._place(batch))
+            return recording.aside(partial(self._work, self._place(batch)))
         if form not in self._recorded:
             self._recorded[form] = self._record(self._place(batch))
         recorded = self._recorded[form]
@@ -57,20 +58,9 @@ class Replayed:
         # the next replay writes over them
         return tuple(None if x is None else x.clone() for x in recorded.outputs)
 
-    def _aside(self, batch: Any) -> tuple[Tensor | None, ...]:
-        """Do the work on a stream of its own, as a recording does."""
-        stream, now = torch.cuda.Stream(), torch.cuda.current_stream()
-        stream.wait_stream(now)
-        with torch.cuda.stream(stream):
-            outputs = self._work(batch)
-        now.wait_stream(stream)
-        return outputs
-
     def _record(self, batch: Any) -> _Recorded:
-        graph = torch.cuda.CUDAGraph()
         # one memory for all graphs: no two of them run at a time
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            outputs = self._work(batch)
+        graph, outputs = recording.captured(partial(self._work, batch), self._pool)
         self._pool = graph.pool() if self._pool is None else self._pool
         return _Recorded(graph, list(tensors(batch)), outputs)
 
