@@ -118,7 +118,8 @@ def _advanced(model: Steps, end: int, fresh: states.Fresh, search: _Search) -> _
     settled, limits, penalties = search.done, search.limits, search.penalties
     B, W = search.running.shape
     logits, state = model.step(search.tokens.flatten(), search.state)
-    ended, going = _grown(search.running, steps.checked("beam", logits, B * W, end), end)
+    logits = steps.wide(steps.checked("beam", logits, B * W, end))
+    ended, going = _grown(search.running, logits, end)
     step = search.step + 1
     # where the limit is reached, those that still run count as finished
     cut = _Grown(going.totals.masked_fill((limits != step)[:, None], -torch.inf), *going[1:])

@@ -12,6 +12,7 @@ from regard import check
 from regard.decode import likeliest, recorded, states, steps
 from regard.decode.decoded import Decoded
 from regard.decode.steps import Steps
+from regard.kernels import one_query
 
 # From logits (B, V) to a token for each row and its log-probability, (B,) both.
 Choose = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -83,7 +84,7 @@ class _Going(NamedTuple):
     state: Any
     tokens: Tensor  # (B,): the last of each
     done: Tensor  # (B,): whether it was the end, or the limit is reached
-    step: Tensor  # (1,)
+    step: Tensor  # (B,): how many were made, the same for all
     history: Tensor  # (B, T): all tokens, and the end behind them
     gains: Tensor  # (B, T): their log-probabilities, and zeros behind them
     limits: Tensor  # (B,)
@@ -120,7 +121,7 @@ def _alone(
             state,
             tokens,
             done=torch.zeros(B, dtype=torch.bool, device=device),
-            step=torch.zeros(1, dtype=torch.int64, device=device),
+            step=torch.zeros_like(tokens),
             history=history,
             gains=torch.zeros_like(history, dtype=states.sums(state)),
             limits=steps.limits(where, limits, B, device),
@@ -138,14 +139,36 @@ def _alone(
 def _advanced(where: str, model: Steps, choose: Choose, end: int, going: _Going) -> _Going:
     """The hypotheses with one token more, if they are not done."""
     logits, state = model.step(going.tokens, going.state)
-    chosen, gain = choose(steps.checked(where, logits, len(going.tokens), end))
+    logits = steps.checked(where, logits, len(going.tokens), end)
+    if choose is _best and one_query.takes(logits) and logits.stride(1) == 1:
+        return _chosen(logits, going, state, end)
+    chosen, gain = choose(steps.wide(logits))
     tokens, gain = chosen.masked_fill(going.done, end), gain.masked_fill(going.done, 0)
     gains = going.gains.to(gain.dtype)
-    going.history.index_copy_(1, going.step, tokens[:, None])
-    gains.index_copy_(1, going.step, gain[:, None])
+    going.history.scatter_(1, going.step[:, None], tokens[:, None])
+    gains.scatter_(1, going.step[:, None], gain[:, None])
     step = going.step.add_(1)
     done = (tokens == end) | (going.limits <= step)
     return going._replace(state=state, tokens=tokens, done=done, gains=gains)
+
+
+def _chosen(logits: Tensor, going: _Going, state: Any, end: int) -> _Going:
+    """The hypotheses with their likeliest token more, in one launch."""
+    from regard.kernels import one_query_choice
+
+    # a state may have kept the last tokens, which must not change there
+    tokens = going.tokens.clone() if states.holds(state, going.tokens) else going.tokens
+    one_query_choice.choose(
+        logits,
+        tokens,
+        done=going.done,
+        step=going.step,
+        history=going.history,
+        gains=going.gains,
+        limits=going.limits,
+        end=end,
+    )
+    return going._replace(state=state, tokens=tokens)
 
 
 def _told(going: _Going, end: int) -> Decoded:

@@ -159,6 +159,13 @@ def leaves(tree: Any, name: str = "state") -> Iterator[tuple[str, Any]]:
         yield from leaves(x, part)
 
 
+def holds(tree: Any, x: Tensor) -> bool:
+    """Whether a tensor of the tree lies in the memory of `x`."""
+    place = x.untyped_storage().data_ptr()
+    tensors = (y for _, y in leaves(tree) if isinstance(y, Tensor))
+    return any(y.untyped_storage().data_ptr() == place for y in tensors)
+
+
 def form(tree: Any) -> tuple[Any, ...]:
     """What two trees share if one can be written over the other: all but the numbers in tensors."""
     return tuple(

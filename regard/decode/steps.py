@@ -68,13 +68,18 @@ def limits(where: str, longest: int | Tensor, rows: int, device: torch.device) -
 
 
 def checked(where: str, logits: Tensor, rows: int, end: int) -> Tensor:
-    """The logits (B, V) in float32 or better, if they are logits at all."""
+    """The logits (B, V), if they are logits at all."""
     check.floats(where, "logits", logits)
     check.shape(where, "logits", logits, B=rows, V=None)
     if not 0 <= end < logits.shape[1]:
         raise ValueError(
             f"{where}: expected end from 0 to V - 1 = {logits.shape[1] - 1}, got {end}"
         )
+    return logits
+
+
+def wide(logits: Tensor) -> Tensor:
+    """The logits in float32 or better."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 

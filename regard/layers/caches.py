@@ -110,17 +110,17 @@ class Cache:
 
     def fixed(self, size: int, *, finite: bool = False) -> "StaticCache":
         """These keys at the beginning of a cache of `size` slots; `finite` as in `StaticCache`."""
-        if len(self) > size:
-            raise ValueError(f"StaticCache: {len(self)} keys, but the cache holds {size}")
-        k, v = (_with_room(x, size) for x in (self.k, self.v))
+        k, v, fused = self.slots(size)
         # filled on the device: a number that is copied there cannot be part of a CUDA graph
         length = torch.full((), len(self), device=k.device)
         free = _free(k, length) if finite else None
-        return StaticCache(k, v, length, free, self.fused)
+        return StaticCache(k, v, length, free, fused)
 
     def slots(self, size: int) -> "Slots":
-        """These keys at the beginning of `size` slots that somebody else counts."""
-        return self.fixed(size).slots()
+        """These keys at the beginning of `size` slots, for somebody else to count."""
+        if len(self) > size:
+            raise ValueError(f"StaticCache: {len(self)} keys, but the cache holds {size}")
+        return Slots(_with_room(self.k, size), _with_room(self.v, size), self.fused)
 
     def last(self, n: int) -> Tensor:
         """Where `n` queries stand (n,): on the last keys, unless they are asked from elsewhere."""
@@ -278,7 +278,6 @@ class StaticCache:
     def score(self, given: Score, n: int) -> Score:
         """The score for `n` queries that stand on the last keys."""
         return scores.at(given, self.last(n)) if isinstance(given, placed) else given
-
 
     def slots(self) -> "Slots":
         """The slots, for somebody else to count."""

@@ -191,6 +191,12 @@ class MultiHead(nn.Module):
         return Cache(self._turned(k, where), v)
 
     @property
+    def everyday(self) -> bool:
+        """Whether it reads by scaled dots, a head of keys each, and turns and drops nothing."""
+        alone = self.heads == self.kv_heads and self.turn is None
+        return self.score is scaled_dot and alone and not self.training
+
+    @property
     def _widths(self) -> list[int]:
         return [project.out_features for project in (self.query, self.key, self.value)]
 

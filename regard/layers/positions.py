@@ -92,11 +92,11 @@ def looked_up(
         position: where all of them stand, a tensor of no axes.
         scale: how much larger tokens are made.
     """
-    if one_query.takes(table, places):
+    if one_query.takes(table, places) and table.is_contiguous():
         from regard.kernels import one_query_embedding
 
         return one_query_embedding.embedded(tokens, table, places, position, scale)
-    return F.embedding(tokens, table) * scale + places[position]
+    return F.embedding(tokens, table) * scale + places[position[None]]
 
 
 class Unplaced(nn.Module):

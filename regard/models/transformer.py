@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from regard import check
 from regard.functional.scores import Score
 from regard.layers import positions, scores
+from regard.layers import blocks as stacked
 from regard.layers.blocks import DecoderBlock, Dropped, EncoderBlock, Norm, Scores, begin
-from regard.layers.caches import Cache, Keys
+from regard.layers.caches import Cache, Slots, StaticCache
 from regard.layers.scores import FactorsScore, LearnedScore, RelativeScore
 
 
@@ -123,10 +124,12 @@ TINY = TransformerConfig(vocabulary=10_000, width=128, heads=4, layers=4, inner=
 class State(NamedTuple):
     """What the decoder carries from step to step; all of it batch first."""
 
-    own: tuple[Keys, ...]  # a layer each: what was written so far
+    own: tuple[Cache | Slots, ...]  # a layer each: what was written so far
     cross: tuple[Cache, ...]  # a layer each: the source, projected once a sentence
     bias: Tensor  # (B, 1, 1, S): −inf in the padding of the source, else 0
     position: Tensor  # (): where the next token stands
+    free: Tensor | None  # (B, 1, 1, N): −inf in slots to be written yet; None if there are none
+    places: nn.Parameter | None = None  # (N, E): what is added to tokens, if that was prepared
 
 
 class Encoder(nn.Module):
@@ -184,24 +187,38 @@ class Decoder(nn.Module):
 
     def start(self, memory: Tensor, bias: Tensor, size: int | None) -> State:
         """The state before the first token of a target with room for `size` tokens."""
-        own = tuple(block.start(memory.shape[0]) for block in self.blocks)
+        B, device = memory.shape[0], memory.device
+        own = tuple(block.start(B) for block in self.blocks)
+        hidden = memory.new_full((B, 1, 1, size or 0), -torch.inf)
         return State(
-            own=own if size is None else tuple(cache.fixed(size, finite=True) for cache in own),
+            own=own if size is None else tuple(cache.slots(size) for cache in own),
             # read at every step, so each head lies together
             cross=tuple(block.cross.keys(memory).contiguous() for block in self.blocks),
             bias=bias,
-            position=torch.zeros((), dtype=torch.int64, device=memory.device),
+            position=torch.zeros((), dtype=torch.int64, device=device),
+            free=None if size is None else hidden,
         )
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         """The same for the token that comes next (B, 1, E), and the state after it."""
+        if stacked.swiftly(tuple(self.blocks), state.own, state.cross):
+            return self._swift(x, state)
         own: list[Any] = []
-        past: Any
         for block, past, keys in zip(self.blocks, state.own, state.cross, strict=True):
             keys = keys.asked_from(state.position)
+            if isinstance(past, Slots):
+                past = past.cache(state.position, cast(Tensor, state.free))
             x, longer = block.step(x, past, keys, memory_bias=state.bias)
-            own.append(longer)
+            own.append(longer.slots() if isinstance(longer, StaticCache) else longer)
         return self.norm(x), state._replace(own=tuple(own), position=state.position + 1)
+
+    def _swift(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """`step` in few launches."""
+        filled = stacked.Filled(state.position, cast(Tensor, state.free), state.bias)
+        stream = stacked.Stream.begun(x[:, 0], tuple(self.blocks), self.norm)
+        for block, slots, keys in zip(self.blocks, state.own, state.cross, strict=True):
+            stream = block.swift(stream, cast(Slots, slots), keys, filled)
+        return stream.entered[:, None], state._replace(position=state.position + 1)
 
 
 class Transformer(nn.Module):
@@ -240,13 +257,24 @@ class Transformer(nn.Module):
             size: how many tokens of the target there is room for, in caches whose shapes never
                 change; None lets them grow.
         """
-        return self.decoder.start(*self._read(source), size)
+        state = self.decoder.start(*self._read(source), size)
+        if size is None or not isinstance(self.places, positions.Sinusoidal):
+            return state
+        return state._replace(places=self.places.rows(size, self.target.weight))
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits (B, V) for the token after `tokens` (B,), and the state there."""
-        x = self._embedded(self.target, tokens[:, None], start=state.position)
+        x = self._next(tokens, state)
         x, state = self.decoder.step(x, state)
         return self.out(x[:, 0]), state
+
+    def _next(self, tokens: Tensor, state: State) -> Tensor:
+        """The tokens that come next (B, 1, E)."""
+        if state.places is None or self.training:
+            return self._embedded(self.target, tokens[:, None], start=state.position)
+        table, scale = self.target.weight, self.config.width**0.5
+        x = positions.looked_up(tokens, table, state.places, state.position, scale=scale)
+        return x[:, None]
 
     def _read(self, source: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """What the source says (B, S, E), and the bias that hides its padding (B, 1, 1, S)."""

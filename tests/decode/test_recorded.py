@@ -5,6 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from regard.decode import Recorded, beam, greedy, recorded, states
+from regard.kernels import one_query
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -78,6 +79,26 @@ def test_what_is_replayed_is_what_is_done_step_by_step(way, card):
         assert_same(way(plain, source, **MARKS, longest=limits), expected)
     # a state and a step, once for all that was kept and once for each that was not
     assert len(card) == 2 + 3 * 2
+
+
+@pytest.mark.skipif(
+    torch.cuda.is_available() or not one_query.has_triton(), reason="needs Triton's interpreter"
+)
+@every_way
+def test_what_is_replayed_in_few_launches_is_what_is_done_step_by_step(way, card, monkeypatch):
+    plain, source = model(), sources()
+    limits = torch.tensor([20, 3, 1, 9, 17])
+    expected = way(Stepwise(plain), source, **MARKS, longest=limits)
+    monkeypatch.setattr(one_query, "DEVICES", ("cuda", "cpu"))
+    assert_same(way(Recorded(plain), source, **MARKS, longest=limits), expected)
+
+
+@pytest.mark.gpu
+@every_way
+def test_on_a_card_half_precision_is_replayed_too(way):
+    plain, source = model(width=64, heads=4).cuda().bfloat16(), tuple(x.cuda() for x in sources())
+    found = way(Recorded(plain), source, **MARKS, longest=20)
+    assert found.tokens.shape[0] == 5 and found.scores.isfinite().all()
 
 
 class Stepwise:

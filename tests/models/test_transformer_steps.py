@@ -4,7 +4,57 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from regard import look, use_backend
+from regard.kernels import flex, one_query, one_query_attention
 from tests.models.test_transformer import KINDS, T, every, given, stepped
+
+swift = pytest.mark.skipif(
+    torch.cuda.is_available() or not flex.has_triton(), reason="needs Triton's interpreter"
+)
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """How often one launch attended, on a CPU that passes for a card."""
+    found, grown = [], one_query_attention.grown
+    watched = lambda *given: found.append(1) or grown(*given)  # noqa: E731
+    monkeypatch.setattr(one_query, "DEVICES", ("cuda", "cpu"))
+    monkeypatch.setattr(one_query_attention, "grown", watched)
+    return found
+
+
+@swift
+@every
+@torch.no_grad()
+def test_swift_steps_are_one_whole(config, launched):
+    model, source, target = given(config)
+    assert_close(stepped(model, source, target, size=T), model(source, target))
+    every = all(x.score == "scaled_dot" for x in (config.decoder, config.cross))
+    everyday = every and config.positions != "relative"
+    assert len(launched) == (T * config.layers if everyday else 0)
+
+
+@swift
+@torch.no_grad()
+def test_a_swift_step_goes_on_from_a_plain_one_and_a_plain_one_from_it(launched):
+    model, source, target = given(KINDS["after"])
+    state, steps = model.start(source, size=T), []
+    for t, word in enumerate(target.unbind(1)):
+        with use_backend("reference" if t % 2 else "auto"):
+            logits, state = model.step(word, state)
+        steps.append(logits)
+    assert_close(torch.stack(steps, 1), model(source, target))
+    assert 0 < len(launched) < T * model.config.layers
+
+
+@swift
+@torch.no_grad()
+def test_a_look_sees_every_attention_of_a_step(launched):
+    model, source, target = given(KINDS["after"])
+    state = model.start(source, size=T)
+    with look(model, copy=True) as seen:
+        model.step(target[:, 0], state)
+    assert len(seen) == 2 * model.config.layers and not launched
 
 
 def on_the_card(config):
@@ -38,8 +88,6 @@ def test_a_step_is_captured_in_a_cuda_graph(config):
     with torch.cuda.graph(graph):
         logits, after = model.step(word, state)
         state.position.copy_(after.position)
-        for cache, longer in zip(state.own, after.own, strict=True):
-            cache.length.copy_(longer.length)
     for each in target.unbind(1):
         word.copy_(each)
         graph.replay()
