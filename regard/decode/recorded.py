@@ -53,11 +53,10 @@ class Recorded:
         Args:
             how: all that `begin` depends on beside its inputs.
         """
-        inputs = states.copied(inputs)
         form = (where, how, states.form(inputs), self._surroundings())
         recording = self._kept.pop(form, None)
         if recording is None:
-            recording = _Recording(begin, inputs, self._pool)
+            recording = _Recording(begin, states.copied(inputs), self._pool)
             self._pool = recording.pool
         self._kept[form] = recording
         if len(self._kept) > FORMS:
@@ -91,8 +90,10 @@ class _Recording:
         self._first.replay()
         for step in range(1, most + 1):
             self._next.replay()
-            if steps.waits(self._loop.done, step, most) and steps.over(where, self._loop):
+            # in the last step nobody waits for the answer
+            if step % 8 == 0 and step < most and bool(self._loop.done.all()):
                 break
+        steps.over(where, self._loop)
         return self._loop
 
 

@@ -181,8 +181,12 @@ def write(tree: Any, new: Any) -> None:
     # what lies in memory that is written over is saved first
     written = {a.untyped_storage().data_ptr() for a, _ in pairs}
     saved = [b.clone() if b.untyped_storage().data_ptr() in written else b for _, b in pairs]
+    alike: dict[torch.dtype, list[tuple[Tensor, Tensor]]] = {}
     for (a, _), b in zip(pairs, saved, strict=True):
-        a.copy_(b)
+        alike.setdefault(a.dtype, []).append((a, b))
+    # on a card, all of a dtype are one launch
+    for each in alike.values():
+        torch._foreach_copy_([a for a, _ in each], [b for _, b in each])
 
 
 def apart(tree: Any, *others: Any) -> Any:

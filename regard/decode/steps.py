@@ -48,14 +48,18 @@ Begin = Callable[[Any], tuple[Any, Callable[[Any], Any]]]
 def most(where: str, longest: int | Tensor) -> int:
     """How many steps are needed at most."""
     given = torch.as_tensor(longest)
-    if int(given.min()) < 1:
-        raise ValueError(f"{where}: expected longest >= 1, got {int(given.min())}")
-    return int(given.max())
+    least, most = map(int, given.aminmax())
+    if least < 1:
+        raise ValueError(f"{where}: expected longest >= 1, got {least}")
+    return most
 
 
 def beside(source: Any, longest: int | Tensor) -> Tensor:
     """The limits as a tensor on the device of the source."""
     found = (x.device for _, x in states.leaves(source) if isinstance(x, Tensor))
+    if isinstance(longest, int):
+        # filled there: a number that is copied from the host is waited for
+        return torch.full((), longest, device=next(found))
     return torch.as_tensor(longest, device=next(found))
 
 

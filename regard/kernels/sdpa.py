@@ -125,7 +125,8 @@ def _masked(call: Call) -> Tensor:
         k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
     k, v = plain.without_hidden(k, seen), plain.without_hidden(v, seen)
     if call.bias is not None:
-        mask = wide(plain.addend(call.q, call.k, call.bias))
+        mask = plain.addend(call.q, call.k, call.bias)
+        mask = mask if mask.dtype == q.dtype else wide(mask)
         mask = mask if seen is None else mask.masked_fill(~seen, HIDDEN)
         blind = (mask == HIDDEN).all(-1, keepdim=True)
         mask = _narrow(mask.masked_fill(blind, 0), q.dtype)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from regard import check
 from regard.functional.scores import Score
-from regard.layers import positions, scores
 from regard.layers import blocks as stacked
+from regard.layers import positions, scores
 from regard.layers.blocks import DecoderBlock, Dropped, EncoderBlock, Norm, Scores, begin
 from regard.layers.caches import Cache, Slots, StaticCache
 from regard.layers.scores import FactorsScore, LearnedScore, RelativeScore
@@ -192,8 +192,7 @@ class Decoder(nn.Module):
         hidden = memory.new_full((B, 1, 1, size or 0), -torch.inf)
         return State(
             own=own if size is None else tuple(cache.slots(size) for cache in own),
-            # read at every step, so each head lies together
-            cross=tuple(block.cross.keys(memory).contiguous() for block in self.blocks),
+            cross=tuple(_near(block.cross.keys(memory)) for block in self.blocks),
             bias=bias,
             position=torch.zeros((), dtype=torch.int64, device=device),
             free=None if size is None else hidden,
@@ -204,6 +203,7 @@ class Decoder(nn.Module):
         if stacked.swiftly(tuple(self.blocks), state.own, state.cross):
             return self._swift(x, state)
         own: list[Any] = []
+        past: Any
         for block, past, keys in zip(self.blocks, state.own, state.cross, strict=True):
             keys = keys.asked_from(state.position)
             if isinstance(past, Slots):
@@ -288,12 +288,19 @@ class Transformer(nn.Module):
             )
         # A rule would clear keys of NaN in every layer; what stands in the padding is finite.
         real = torch.arange(S, device=tokens.device) < lengths[:, None]
-        bias = torch.where(real, 0.0, -torch.inf)[:, None, None]
-        return self.encoder(self._embedded(self.source, tokens), bias), bias
+        x = self._embedded(self.source, tokens)
+        # in the dtype of the queries, it is a mask as it stands
+        bias = x.new_zeros(()).where(real, -torch.inf)[:, None, None]
+        return self.encoder(x, bias), bias
 
     def _embedded(self, table: nn.Embedding, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
         # drawn small, to serve as output weights too; as large as positions when it is read
         return self.dropout(self.places(table(tokens) * self.config.width**0.5, start=start))
+
+
+def _near(keys: Cache) -> Cache:
+    """Keys that are read at every step: in the cache of a CPU each head is to lie together."""
+    return keys if keys.k.is_cuda else keys.contiguous()
 
 
 def _own_score(config: TransformerConfig, attention: Attention) -> Score | LearnedScore:

@@ -86,8 +86,8 @@ def test_what_is_replayed_is_what_is_done_step_by_step(way, card):
 )
 @every_way
 def test_what_is_replayed_in_few_launches_is_what_is_done_step_by_step(way, card, monkeypatch):
-    plain, source = model(), sources()
-    limits = torch.tensor([20, 3, 1, 9, 17])
+    # few of everything: an interpreter is slow
+    plain, source, limits = model(layers=1, heads=1), sources(B=2), torch.tensor([4, 2])
     expected = way(Stepwise(plain), source, **MARKS, longest=limits)
     monkeypatch.setattr(one_query, "DEVICES", ("cuda", "cpu"))
     assert_same(way(Recorded(plain), source, **MARKS, longest=limits), expected)

@@ -148,3 +148,14 @@ def test_a_thing_whose_rows_cannot_be_moved_is_refused_in_words(held):
     words = rf"state\[0\]\['cache'\] as a tree of tensors .*, got a {type(held).__name__}, in which"
     with pytest.raises(ValueError, match=words):
         beam(Started([{"cache": held}]), None, **MARKS)
+
+
+def test_a_tree_holds_what_lies_in_the_same_memory():
+    x = torch.zeros(3, 2)
+    assert states.holds({"a": (x[1:],)}, x) and not states.holds({"a": (x.clone(), None)}, x)
+
+
+def test_what_is_written_over_is_saved_first():
+    a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    states.write((a, b, torch.tensor(0)), (b, a, torch.tensor(5)))
+    assert a.tolist() == [3.0, 4.0] and b.tolist() == [1.0, 2.0]

@@ -24,7 +24,7 @@ from regard.layers import (
     Rotary,
     Scores,
 )
-from regard.layers.blocks import begin
+from regard.layers.blocks import begin, swiftly
 
 B, Q, K, H, E, INNER = 2, 5, 7, 3, 12, 11
 
@@ -238,3 +238,9 @@ def test_a_norm_that_stands_nowhere_is_refused():
     plain = getattr(AddNorm.__init__, "__wrapped__", AddNorm.__init__)
     with pytest.raises(ValueError, match="AddNorm: expected norm 'before' or 'after', got 'late'"):
         plain(AddNorm.__new__(AddNorm), E, norm="late")
+
+
+def test_on_a_cpu_no_block_is_swift():
+    block = DecoderBlock(8, 2, 8).eval().requires_grad_(False)
+    own, cross = block.start(1).slots(4), block.cross.keys(torch.randn(1, 3, 8))
+    assert own.fused is not None and not swiftly((block,), (own,), (cross,))

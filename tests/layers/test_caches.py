@@ -217,3 +217,16 @@ def test_a_static_cache_is_captured_in_a_cuda_graph():
         graph.replay()
         outs.append(out.clone())
     assert_close(torch.cat(outs, 1), layer(x, rule=rules.causal))
+
+
+def test_slots_that_somebody_counts_are_a_static_cache():
+    slots, free = Cache(some(2), -some(2)).slots(4), torch.tensor([0.0, 0.0, -math.inf, -math.inf])
+    cache = slots.cache(torch.tensor(2), free.reshape(1, 1, 1, 4))
+    longer = cache.append(some(1, 2), -some(1, 2))
+    assert held(longer) == [0, 1, 2] and len(cache) == 2
+    assert all(a is b for a, b in zip(longer.slots(), slots, strict=True))
+
+
+def test_slots_are_refused_to_more_keys_than_there_are():
+    with pytest.raises(ValueError, match="StaticCache: 3 keys, but the cache holds 2"):
+        Cache(some(3), -some(3)).slots(2)

@@ -36,3 +36,8 @@ def test_dropout_is_for_training():
     assert not torch.equal(layer(x), layer(x))
     layer.eval()
     assert torch.equal(layer(x), layer(x))
+
+
+def test_what_is_within_is_projected_to_the_whole():
+    layer, x = FeedForward(E, INNER), torch.randn(B, E)
+    assert_close(layer.out(layer.within(x)), layer(x))

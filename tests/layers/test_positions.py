@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from regard.functional import positions, rules
 from regard.layers import Learned, MultiHead, RelativeBias, Rotary, Sinusoidal, Unplaced
-from regard.layers.positions import named
+from regard.layers.positions import looked_up, named
 
 B, Q, E, H = 2, 5, 7, 3
 
@@ -112,3 +112,14 @@ def test_a_relative_bias_is_the_same_step_by_step():
         first, cache = layer.step(x[:, :3], cache, bias=bias.value())
         rest, _ = layer.step(x[:, 3:], cache, bias=bias.value())
         assert_close(torch.cat([first, rest], 1), whole)
+
+
+def test_tokens_looked_up_stand_where_positions_put_them():
+    tokens, table, layer = torch.tensor([3, 0]), torch.randn(4, E), Sinusoidal(E)
+    for position in range(Q):
+        found = looked_up(tokens, table, layer.rows(Q, table), torch.tensor(position), scale=2.0)
+        assert_close(found[:, None], layer(2 * table[tokens][:, None], start=position))
+
+
+def test_positions_beside_the_tokens_are_not_rows_to_be_added():
+    assert Sinusoidal(E, join=positions.concatenated).rows(Q, torch.zeros(1)) is None

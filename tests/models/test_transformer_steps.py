@@ -5,6 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from regard import look, use_backend
+from regard.decode import states
 from regard.kernels import flex, one_query, one_query_attention
 from tests.models.test_transformer import KINDS, T, every, given, stepped
 
@@ -45,6 +46,20 @@ def test_a_swift_step_goes_on_from_a_plain_one_and_a_plain_one_from_it(launched)
         steps.append(logits)
     assert_close(torch.stack(steps, 1), model(source, target))
     assert 0 < len(launched) < T * model.config.layers
+
+
+@swift
+@torch.no_grad()
+def test_beams_move_what_a_swift_step_has_written(launched):
+    model, source, target = given(KINDS["after"])
+    state, fresh = states.spread(model.start(source, size=T), 2)
+    _, after = model.step(target[:, 0].repeat_interleave(2), state)
+    crossed = states.moved("beam", after, torch.tensor([[1, 0]]).expand(len(target), 2), fresh)
+    assert all(
+        a.k is not b.k and a.v is not b.v for a, b in zip(crossed.own, after.own, strict=True)
+    )
+    assert all(a.k is b.k for a, b in zip(crossed.cross, after.cross, strict=True))
+    assert launched
 
 
 @swift

@@ -1,0 +1,46 @@
+"""Where kernels for one query of each row run: a decoder's step, in as few launches as can be.
+
+Triton is imported only where one runs. Each has a twin in plain PyTorch, named in its file.
+"""
+
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
+
+from regard.kernels.flex import has_triton
+
+# Where the kernels run; tests add the CPU, where Triton's interpreter runs them.
+DEVICES = ("cuda",)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def takes(*tensors: Tensor) -> bool:
+    """Whether the kernels may have these: on a card, to learn nothing, and nobody follows.
+
+    They are one launch for what is many operations elsewhere. A look, a compiler, autocast and
+    functorch want to be asked about each of those, so they get them.
+    """
+    x = tensors[0]
+    if x.device.type not in DEVICES or x.dtype not in DTYPES or not has_triton():
+        return False
+    alike = all(y.dtype == x.dtype and y.device == x.device for y in tensors)
+    learns = torch.is_grad_enabled() and any(y.requires_grad for y in tensors)
+    return alike and not learns and not _followed(x) and not (x.is_cuda and _too_old(x.device))
+
+
+def _followed(x: Tensor) -> bool:
+    """Whether someone follows each operation on such a tensor."""
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type):
+        return True
+    if torch._C._are_functorch_transforms_active():
+        return True
+    modes = _get_current_function_mode_stack()
+    return any(not isinstance(mode, DeviceContext) for mode in modes)
+
+
+@cache
+def _too_old(device: torch.device) -> bool:
+    return torch.version.hip is not None or torch.cuda.get_device_capability(device)[0] < 8

@@ -1,0 +1,100 @@
+"""The likeliest token of each row, and what greedy decoding writes down of it, in one launch.
+
+The twin is the plain half of `regard.decode.single`: `argmax`, `log_softmax` at its place, and both
+put behind what was said so far. Sums are float32. A program has one row.
+"""
+
+# What Triton compiles has no Python types.
+# mypy: disallow-untyped-defs=False
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# How many numbers of a row a program has at a time.
+NUMBERS = 4096
+
+
+@triton.jit
+def _likeliest(logits_ptr, V, BV: tl.constexpr):
+    """Where the largest number of a row stands, the first of equals, and its log-probability.
+
+    A NaN stands above all, as it does in PyTorch.
+    """
+    most = tl.full([BV], -float("inf"), tl.float32)
+    place, total = tl.zeros([BV], tl.int32), tl.zeros([BV], tl.float32)
+    for start in range(0, V, BV):
+        j = start + tl.arange(0, BV)
+        x = tl.load(logits_ptr + j, mask=j < V, other=-float("inf")).to(tl.float32)
+        larger = (x > most) | ((x != x) & (most == most))
+        before = most
+        place, most = tl.where(larger, j, place), tl.where(larger, x, most)
+        base = tl.where(most == -float("inf"), 0.0, most)
+        total = total * tl.exp(before - base) + tl.exp(x - base)
+    nan = most != most
+    lost = tl.max(nan.to(tl.int32), 0)
+    rank = tl.where(nan, float("inf"), most)
+    best = tl.max(rank, 0)
+    chosen = (rank == best) & (nan | (lost == 0))
+    token = tl.min(tl.where(chosen, place, 2147483647), 0)
+    base = tl.where(best == -float("inf"), 0.0, best)
+    gain = -tl.log(tl.sum(tl.exp(rank - base) * total, 0))
+    # a row with NaN or +inf in it, or nothing but −inf, has no softmax
+    no_softmax = (best == float("inf")) | (best == -float("inf"))
+    return token, tl.where(no_softmax, float("nan"), gain)
+
+
+# fmt: off
+@triton.jit
+def _choose(
+    logits_ptr, tokens_ptr, done_ptr, step_ptr, history_ptr, gains_ptr, limits_ptr,
+    V, T, end, row_stride, limits_stride, BV: tl.constexpr,
+):
+    """Write one token more, or the end where a row is done."""
+    # fmt: on
+    row = tl.program_id(0).to(tl.int64)
+    token, gain = _likeliest(logits_ptr + row * row_stride, V, BV)
+    done, step = tl.load(done_ptr + row).to(tl.int32), tl.load(step_ptr + row)
+    token, gain = tl.where(done != 0, end, token).to(tl.int64), tl.where(done != 0, 0.0, gain)
+    if step < T:  # a history that is full stays as it is
+        tl.store(history_ptr + row * T + step, token)
+        tl.store(gains_ptr + row * T + step, gain)
+    over = (token == end) | (tl.load(limits_ptr + row * limits_stride) <= step + 1)
+    tl.store(tokens_ptr + row, token)
+    tl.store(done_ptr + row, over.to(tl.int8))
+    tl.store(step_ptr + row, step + 1)
+
+
+def choose(
+    logits: Tensor,
+    tokens: Tensor,
+    *,
+    done: Tensor,
+    step: Tensor,
+    history: Tensor,
+    gains: Tensor,
+    limits: Tensor,
+    end: int,
+) -> None:
+    """Take the likeliest token by logits (B, V); all else is changed in place, but the limits.
+
+    Args:
+        logits: of what follows, each row without gaps.
+        tokens: the last of each row (B,).
+        done: which rows have ended (B,).
+        step: how many tokens each has (B,).
+        history: those tokens, and the end behind them (B, T), without gaps.
+        gains: their log-probabilities (B, T), without gaps.
+        limits: the most tokens of each row (B,).
+        end: the token that ends a row.
+    """
+    (B, V), T = logits.shape, history.shape[1]
+    BV = min(NUMBERS, triton.next_power_of_2(V))
+    with torch.cuda.device_of(logits):
+        _choose[(B,)](
+            logits, tokens, done.view(torch.int8), step, history, gains, limits,
+            V, T, end, logits.stride(0), limits.stride(0), BV=BV, num_warps=8,
+        )  # fmt: skip
+    # torch did not see it: who counts what is written is told
+    torch.autograd.graph.increment_version((tokens, done, step, history, gains))
