@@ -15,7 +15,7 @@ from regard.functional.call import Call, Why, checked, dropping, ordinary, sprea
 from regard.functional.rules import Rule, causal
 from regard.functional.scores import Additive, Score, scaled_dot
 from regard.functional.selects import Drawn, Sampled, Select, softmax
-from regard.kernels import chunked, flex, fused, sdpa
+from regard.kernels import chunked, flex, fused, one_query, sdpa
 
 Backend = Literal["auto", "reference", "sdpa", "flex", "triton", "chunked"]
 
@@ -149,6 +149,31 @@ def why(
     """Which backend `attend` would take for this call, and what stands against the others."""
     call = dropping(checked(q, k, v, score=score, select=select, rule=rule, bias=bias), dropout)
     return _why(call, _chosen(call))
+
+
+def swift(*tensors: Tensor) -> bool:
+    """Whether one query of each row may ask `grown` and `read_once`: on a card, and nobody looks.
+
+    Their kernels are those of the fused dot product, so another backend by name stands against it.
+    """
+    return _asked in ("auto", "sdpa") and not looking.watched() and one_query.takes(*tensors)
+
+
+def grown(new: Tensor, k: Tensor, v: Tensor, free: Tensor, length: Tensor) -> Tensor:
+    """What one more token of each row reads (B, E), in the launch that writes its key and value.
+
+    Where it is `swift`; arguments as in `kernels.one_query_attention.grown`.
+    """
+    from regard.kernels import one_query_attention
+
+    return one_query_attention.grown(new, k, v, free, length)
+
+
+def read_once(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """What one query of each row (B, E) reads under a bias, where it is `swift`."""
+    from regard.kernels import one_query_attention
+
+    return one_query_attention.read(q, k, v, bias)
 
 
 @contextmanager

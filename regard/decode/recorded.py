@@ -17,6 +17,7 @@ from torch.utils._device import DeviceContext
 
 from regard.decode import states, steps
 from regard.decode.steps import Begin, Steps
+from regard.recording import aside, captured
 
 # A recording takes as long as some steps do without it.
 FEW = 8
@@ -78,8 +79,7 @@ class _Recording:
     def __init__(self, begin: Begin, inputs: Any, pool: Any):
         self._inputs = inputs
         with _casting_each_time():
-            # the libraries of a card make their plans when a shape is new, which no graph can do
-            _aside(lambda: _refuse_growth(begin, inputs))
+            aside(lambda: _refuse_growth(begin, inputs))
             self._first, (loop, advance) = captured(lambda: _apart(begin, inputs), pool)
             self.pool = self._first.pool() if pool is None else pool
             self._next, _ = captured(lambda: states.write(loop, advance(loop)), self.pool)
@@ -116,14 +116,6 @@ def on_card(source: Any) -> bool:
     return bool(found) and all(x.is_cuda for x in found) and not _busy()
 
 
-def captured(work: Callable[[], Any], pool: Any) -> tuple[Any, Any]:
-    """A graph of the work on a card, which has not been done yet, and what it will fill."""
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-        made = work()
-    return graph, made
-
-
 def _busy() -> bool:
     return torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing()
 
@@ -149,18 +141,6 @@ def _refuse_growth(begin: Begin, inputs: Any) -> None:
                 f"decode: expected a state that keeps its form where start is given a size, got "
                 f"{name} of {now} after {was}"
             )
-
-
-def _aside(work: Callable[[], Any]) -> None:
-    """Do the work on a stream of its own, as a recording does."""
-    if not torch.cuda.is_available():
-        work()
-        return
-    stream, now = torch.cuda.Stream(), torch.cuda.current_stream()
-    stream.wait_stream(now)
-    with torch.cuda.stream(stream):
-        work()
-    now.wait_stream(stream)
 
 
 @contextmanager

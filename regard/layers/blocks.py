@@ -6,11 +6,10 @@ from typing import Any, Literal, NamedTuple, cast
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.door import why
+from regard import door
 from regard.functional.biases import Bias
 from regard.functional.rules import Rule, both, causal
 from regard.functional.scores import Score
-from regard.kernels import one_query
 from regard.layers.caches import Cache, Fused, Keys, SameKeys, Slots
 from regard.layers.feed_forward import Activation, FeedForward
 from regard.layers.multi_head import MultiHead, Turn
@@ -219,13 +218,12 @@ class DecoderBlock(nn.Module):
 
         Its numbers are those of `step`, rounded less often; what the caches count is not changed.
         """
-        from regard.kernels import one_query_attention as attention
-
         new = F.linear(stream.entered, *cast(Fused, slots.fused))
-        seen = attention.grown(new, slots.k, slots.v, filled.free, filled.length)
+        seen = door.grown(new, slots.k, slots.v, filled.free, filled.length)
         stream = stream.joined(seen, self.own.out)
         q = self.cross.query(stream.entered)
-        stream = stream.joined(attention.read(q, memory.k, memory.v, filled.bias), self.cross.out)
+        seen = door.read_once(q, memory.k, memory.v, filled.bias)
+        stream = stream.joined(seen, self.cross.out)
         return stream.joined(self.think.within(stream.entered), self.think.out)
 
     @property
@@ -290,11 +288,7 @@ def swiftly(blocks: Sequence[DecoderBlock], own: Sequence[Any], cross: Sequence[
     simple = all(b.own.everyday and b.cross.everyday and not b.training for b in blocks)
     weights = (b.think.out.weight for b in blocks)
     keys = (x for cache in (*own, *cross) for x in (cache.k, cache.v))
-    if not simple or not one_query.takes(*keys, *weights, own[0].fused.weight):
-        return False
-    k, v = cross[0].k, cross[0].v
-    # the kernels are those of the fused dot product, unless another backend is asked for
-    return why(k[:, :, :1], k, v).backend == "sdpa"
+    return simple and door.swift(*keys, *weights, own[0].fused.weight)
 
 
 def begin(module: nn.Module) -> None:
