@@ -49,17 +49,16 @@ def rows() -> list[Row]:
 
 
 def turns(runs: dict[str, Timed], *, rounds: int = ROUNDS) -> dict[str, float]:
-    """The median seconds of each, run in turns after one that does not count.
+    """The median seconds of each, run in turns; at every turn the first run does not count.
 
-    Before each there is a rest: threads that wait for more work keep a core busy for a while.
+    Before it there is a rest: threads that wait for more work keep a core busy for a while.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
-    for i in range(1 + rounds):
+    for _ in range(rounds):
         for name, run in runs.items():
-            time.sleep(0.3)
-            seconds = run()
-            if i:
-                times[name].append(seconds)
+            time.sleep(0.1)
+            run()
+            times[name].append(run())
     return {name: statistics.median(found) for name, found in times.items()}
 
 

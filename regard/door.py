@@ -15,7 +15,7 @@ from regard.functional.call import Call, Why, checked, dropping, ordinary, sprea
 from regard.functional.rules import Rule, causal
 from regard.functional.scores import Additive, Score, scaled_dot
 from regard.functional.selects import Drawn, Sampled, Select, softmax
-from regard.kernels import chunked, flex, fused, one_query, sdpa
+from regard.kernels import chunked, flex, fused, one_query, one_query_plain, sdpa
 
 Backend = Literal["auto", "reference", "sdpa", "flex", "triton", "chunked"]
 
@@ -152,25 +152,29 @@ def why(
 
 
 def swift(*tensors: Tensor) -> bool:
-    """Whether one query of each row may ask `grown` and `read_once`: on a card, and nobody looks.
+    """Whether one query of each row may ask `grown` and `read_once`: nobody looks, nothing learns.
 
     Their kernels are those of the fused dot product, so another backend by name stands against it.
     """
-    return _asked in ("auto", "sdpa") and not looking.watched() and one_query.takes(*tensors)
+    if _asked not in ("auto", "sdpa") or looking.watched():
+        return False
+    return one_query.takes(*tensors) or one_query.on_cpu(*tensors)
 
 
 def grown(new: Tensor, k: Tensor, v: Tensor, free: Tensor, length: Tensor) -> Tensor:
     """What one more token of each row reads (B, E), in the launch that writes its key and value.
 
-    Where it is `swift`; arguments as in `kernels.one_query_attention.grown`.
+    Where it is `swift`, on a card; arguments as in `kernels.one_query_attention.grown`.
     """
     from regard.kernels import one_query_attention
 
     return one_query_attention.grown(new, k, v, free, length)
 
 
-def read_once(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-    """What one query of each row (B, E) reads under a bias, where it is `swift`."""
+def read_once(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    """What one query of each row (B, E) reads, where it is `swift`; each sees at least one key."""
+    if bias is None or q.device.type not in one_query.DEVICES:
+        return one_query_plain.read(q, k, v, bias)
     from regard.kernels import one_query_attention
 
     return one_query_attention.read(q, k, v, bias)

@@ -26,9 +26,21 @@ def takes(*tensors: Tensor) -> bool:
     x = tensors[0]
     if x.device.type not in DEVICES or x.dtype not in DTYPES or not has_triton():
         return False
+    return _alone(tensors) and not (x.is_cuda and _too_old(x.device))
+
+
+def on_cpu(*tensors: Tensor) -> bool:
+    """Whether a CPU may take the short way of `one_query_plain` with these: the same is asked."""
+    x = tensors[0]
+    return x.device.type == "cpu" and x.dtype == torch.float32 and _alone(tensors)
+
+
+def _alone(tensors: tuple[Tensor, ...]) -> bool:
+    """Whether tensors are alike, learn nothing, and nobody follows what is done with them."""
+    x = tensors[0]
     alike = all(y.dtype == x.dtype and y.device == x.device for y in tensors)
     learns = torch.is_grad_enabled() and any(y.requires_grad for y in tensors)
-    return alike and not learns and not _followed(x) and not (x.is_cuda and _too_old(x.device))
+    return alike and not learns and not _followed(x)
 
 
 def _followed(x: Tensor) -> bool:

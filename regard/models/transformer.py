@@ -213,12 +213,14 @@ class Decoder(nn.Module):
         return self.norm(x), state._replace(own=tuple(own), position=state.position + 1)
 
     def _swift(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """`step` in few launches."""
-        filled = stacked.Filled(state.position, cast(Tensor, state.free), state.bias)
-        stream = stacked.Stream.begun(x[:, 0], tuple(self.blocks), self.norm)
-        for block, slots, keys in zip(self.blocks, state.own, state.cross, strict=True):
-            stream = block.swift(stream, cast(Slots, slots), keys, filled)
-        return stream.entered[:, None], state._replace(position=state.position + 1)
+        """`step` in few operations."""
+        filled = stacked.Filled(state.position, state.free, state.bias)
+        stream, own = stacked.Stream.begun(x[:, 0], tuple(self.blocks), self.norm), []
+        for block, past, keys in zip(self.blocks, state.own, state.cross, strict=True):
+            stream, longer = block.swift(stream, past, keys, filled)
+            own.append(longer)
+        state = state._replace(own=tuple(own), position=state.position + 1)
+        return stream.entered[:, None], state
 
 
 class Transformer(nn.Module):

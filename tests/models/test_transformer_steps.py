@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import look, use_backend
+from regard import door, look, use_backend
 from regard.decode import states
 from regard.kernels import flex, one_query, one_query_attention
 from tests.models.test_transformer import KINDS, T, every, given, stepped
@@ -33,6 +33,18 @@ def test_swift_steps_are_one_whole(config, launched):
     every = all(x.score == "scaled_dot" for x in (config.decoder, config.cross))
     everyday = every and config.positions != "relative"
     assert len(launched) == (T * config.layers if everyday else 0)
+
+
+@every
+@torch.no_grad()
+def test_swift_steps_of_a_cpu_are_one_whole(config, monkeypatch):
+    model, source, target = given(config)
+    read, asked = door.read_once, []
+    monkeypatch.setattr(door, "read_once", lambda *given: asked.append(1) or read(*given))
+    assert_close(stepped(model.float(), source, target), model(source, target))
+    every = all(x.score == "scaled_dot" for x in (config.decoder, config.cross))
+    everyday = every and config.positions != "relative"
+    assert len(asked) == (2 * T * config.layers if everyday else 0)
 
 
 @swift
