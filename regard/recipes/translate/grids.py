@@ -38,6 +38,11 @@ _ZHU = tuple(
         {"encoder self": "encoder", "cross": "cross"}.items(), _FACTORS.items()
     )
 )
+_UNPLACED = tuple(f"model.cross.factors.{name}=false" for name in ("query_position", "position"))
+_ALONE = {
+    "query and key content, and key content": _UNPLACED,
+    "key content alone": (*_UNPLACED, "model.cross.factors.query_key=false"),
+}
 _ORDER = {
     "additive": (),
     "dot": (*_AFTER, "model.attention=dot"),
@@ -99,7 +104,12 @@ GRIDS = {
     "zhu": Grid(
         "Zhu's four factors, switched off one by one; half the steps, one pass a batch",
         _FACTORED,
-        (Row("all factors", ()), *_ZHU),
+        (
+            Row("all factors", ()),
+            *_ZHU,
+            # where positions are not known, nothing stands in for what is asked for
+            *(Row(f"cross attention by {words}", settings) for words, settings in _ALONE.items()),
+        ),
         against="all factors",
     ),
     "long": Grid(
@@ -107,6 +117,10 @@ GRIDS = {
         replace(RNN, data=replace(RNN.data, joined=30), consistency=0.0),
         (
             Row("Bahdanau", ()),
+            Row("location-aware", ("model.attention=location_aware",)),
+            Row("coverage", ("model.attention=coverage",)),
+            Row("general, global", (*_AFTER, "model.attention=general")),
+            Row("general, local-m", (*_AFTER, "model.attention=general", "model.span=local_m")),
             Row("no attention, the state handed over", ("model.attention=none",)),
             Row("no attention, one context at every step", ("model.attention=context",)),
         ),

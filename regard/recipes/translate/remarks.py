@@ -11,7 +11,7 @@ LEARNED = 30
 NEGLIGIBLE, VITAL = 0.7, 8.0
 # BLEU: how near to Bahdanau's net another one must come.
 NEAR = 2.0
-_CONTENT = "query and key content"
+_CONTENT, _KEY = "query and key content", "key content alone"
 
 Table = dict[str, Any]
 
@@ -82,7 +82,17 @@ def _zhu(table: Table) -> list[str]:
                 f"Zhu et al. 2019 find {_CONTENT} {finding} in {where} attention: "
                 f"{'confirmed' if holds else 'refuted'}, its absence costs {_cost(loss)}."
             )
+    said += _unplaced(scores)
     return [*said, f"Negligible is within {NEGLIGIBLE} BLEU, vital is {VITAL:g} or more."]
+
+
+def _unplaced(scores: dict[str, float]) -> list[str]:
+    """What the absence of content costs where no position can stand in for it."""
+    rows = [f"cross attention by {by}" for by in (f"{_CONTENT}, and key content", _KEY)]
+    if not all(row in scores for row in rows):
+        return []
+    loss = scores[rows[0]] - scores[rows[1]]
+    return [f"Where cross attention knows no positions, {_CONTENT} is worth {_cost(loss)}."]
 
 
 def _luong(table: Table) -> list[str]:

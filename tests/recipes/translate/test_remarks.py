@@ -74,7 +74,7 @@ def test_each_factor_is_named_with_what_its_absence_costs():
     ],
 )
 def test_the_findings_of_the_paper_are_confirmed_or_refuted_by_the_numbers(own, cross, words):
-    *found, thresholds = notes(factors(_1=own, _5=cross))[2:]
+    *found, _, thresholds = notes(factors(_1=own, _5=cross))[2:]
     assert thresholds == "Negligible is within 0.7 BLEU, vital is 8 or more."
     assert [line.split(": ")[1].split(",")[0] for line in found] == list(words)
     assert found[0].startswith("Zhu et al. 2019 find query and key content negligible in encoder s")
@@ -82,6 +82,12 @@ def test_the_findings_of_the_paper_are_confirmed_or_refuted_by_the_numbers(own, 
         "Zhu et al. 2019 find query and key content vital in cross attention"
     )
     assert f"its absence costs {40 - cross:.2f}" in found[1]
+
+
+def test_where_no_position_stands_in_for_it_content_has_a_worth_of_its_own():
+    assert notes(factors(_9=39.5, _10=21.0))[-2] == (
+        "Where cross attention knows no positions, query and key content is worth 18.50 (vital)."
+    )
 
 
 def test_nothing_is_said_without_what_all_are_compared_with():
