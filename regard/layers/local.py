@@ -124,7 +124,8 @@ class LocalP(nn.Module):
         if lengths is not None:
             check.integers("LocalP", "lengths", lengths)
             check.shape("LocalP", "lengths", lengths, B=x.shape[0])
-        share = self.vector(torch.tanh(self.hidden(x)))[..., 0].sigmoid()  # (B, Q)
+        # in half precision a sigmoid soon is 1 and nothing else, and has no slope to come back by
+        share = wide(self.vector(torch.tanh(self.hidden(x))))[..., 0].sigmoid()  # (B, Q)
         return share * (memory.shape[1] if lengths is None else lengths[:, None])
 
     def forward(

@@ -200,3 +200,15 @@ def test_local_p_draws_by_the_product_of_softmax_and_gaussian():
     product = scores.exp() * torch.exp(-(apart**2) / (2 * (REACH / 2) ** 2))
     product = product.masked_fill(apart.abs() > REACH, 0)
     assert_close(given[0][:, 0].softmax(-1), product / product.sum(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_centre_at_the_end_finds_its_way_back_in_half_precision(dtype):
+    layer = LocalP(E, E, reach=REACH, attention=Dot()).to(dtype)
+    # a logit of 7 or so, whose sigmoid is 1 in half precision
+    torch.nn.init.constant_(layer.hidden.weight, 1.0)
+    torch.nn.init.constant_(layer.vector.weight, 1.0)
+    x, memory = torch.ones(B, Q, E, dtype=dtype), torch.randn(B, K, E).to(dtype)
+    assert (layer.centre(x, memory) < K).all()
+    layer(x, memory)[:, :, 0].sum().backward()
+    assert layer.vector.weight.grad.abs().max() > 0
