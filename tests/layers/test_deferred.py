@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.layers import deferred
 from regard.layers.deferred import Deferred
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 
 B, E, T = 3, 5, 4
 
@@ -124,3 +125,28 @@ def test_a_second_derivative_is_refused():
 
 def test_off_a_card_nothing_is_deferred():
     assert isinstance(deferred.on_card(torch.ones(1)), nullcontext)
+
+
+KINDS = {
+    "bahdanau": {},
+    "lstm of two layers": {"cell": "lstm", "layers": 2},
+    "luong": {"asks": "after", "attention": "general"},
+    "local-p": {"asks": "after", "attention": "dot", "span": "local_p"},
+    "coverage": {"attention": "coverage"},
+    "location-aware": {"attention": "location_aware"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_decoder_learns_what_it_learns_step_by_step(kind, monkeypatch):
+    torch.manual_seed(0)
+    sizes = {"vocabulary": 11, "embedding": 6, "width": 6, "alignment": 6, "readout": 6}
+    model = Seq2Seq(Seq2SeqConfig(**sizes, **KINDS[kind])).double()
+    source = (torch.randint(11, (B, 7)), torch.tensor([7, 2, 5]))
+    target, found = torch.randint(11, (B, T)), []
+    for how in (nullcontext, Deferred):
+        monkeypatch.setattr(deferred, "on_card", lambda x, how=how: how())
+        loss = model(source, target).square().mean()
+        weights = list(model.parameters())
+        found.append((loss, torch.autograd.grad(loss, weights, allow_unused=True)))
+    assert_close(*found)
