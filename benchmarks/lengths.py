@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 # Told apart without red and green (Okabe and Ito), and in grey by their markers.
-STYLES = (("#0072b2", "o"), ("#d55e00", "s"), ("#555555", "^"), ("#cc79a7", "D"), ("#009e73", "v"))
+STYLES = (
+    *(("#0072b2", "o"), ("#d55e00", "s"), ("#555555", "^"), ("#cc79a7", "D"), ("#009e73", "v")),
+    *(("#e69f00", "P"), ("#56b4e9", "X")),
+)
 FAINT = "#666666"
 
 

@@ -71,6 +71,16 @@ def kind(given: Any) -> str:
     return f"{given!r} of type {type(given).__name__}"
 
 
+def sentences(where: str, source: Any) -> None:
+    """Refuse a source unless it is tokens (B, S), and lengths (B,) from 1 to S."""
+    tokens, lengths = source
+    shape(where, "source", tokens, B=None, S=None)
+    B, S = tokens.shape
+    shape(where, "lengths", lengths, B=B)
+    if readable(lengths) and not ((lengths > 0) & (lengths <= S)).all():
+        raise ValueError(f"{where}: expected lengths from 1 to S={S}, got {lengths.tolist()}")
+
+
 def readable(given: Tensor) -> bool:
     """Whether the values of `given` can be checked at no cost: on the CPU, outside compile."""
     return given.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -56,3 +56,15 @@ def test_a_kind_is_said_in_words():
 def test_values_on_the_cpu_can_be_read():
     assert check.readable(torch.ones(1))
     assert not check.readable(torch.ones(1, device="meta"))
+
+
+def test_a_source_is_tokens_and_how_many_of_each_row_count():
+    tokens = torch.ones(2, 3, dtype=torch.long)
+    check.sentences("here", (tokens, torch.tensor([3, 1])))
+    with pytest.raises(ValueError, match=r"here: expected source of shape \(B, S\), got \(2,\)"):
+        check.sentences("here", (tokens[:, 0], torch.tensor([3, 1])))
+    with pytest.raises(ValueError, match=r"here: expected lengths of shape \(B=2\), got \(1,\)"):
+        check.sentences("here", (tokens, torch.tensor([3])))
+    for wrong in ([0, 1], [4, 1]):
+        with pytest.raises(ValueError, match="here: expected lengths from 1 to S=3, got"):
+            check.sentences("here", (tokens, torch.tensor(wrong)))

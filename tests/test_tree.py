@@ -57,7 +57,8 @@ MAY_IMPORT = {
     },
 }
 # The kernels that are no attention; all others are reached through the door.
-ANYBODYS = {"losses", "one_query", "one_query_choice", "one_query_embedding", "one_query_norm"}
+ANYBODYS = {"following", "losses", "one_query"}
+ANYBODYS |= {"one_query_choice", "one_query_embedding", "one_query_norm"}
 # What only one part may import, even inside a function.
 ONLY_IN = {"triton": "kernels", "starlette": "view", "uvicorn": "view"}
 # What `import regard` must not load: it is slow, or it is not everywhere.

@@ -12,11 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils._device import DeviceContext
 
 from regard.decode import states, steps
 from regard.decode.steps import Begin, Steps
+from regard.kernels.following import watched
 from regard.recording import aside, captured
 
 # A recording takes as long as some steps do without it.
@@ -91,16 +90,19 @@ class _Recording:
         for step in range(1, most + 1):
             self._next.replay()
             # in the last step nobody waits for the answer
-            if step % 8 == 0 and step < most and bool(self._loop.done.all()):
+            if step % steps.EVERY == 0 and step < most and bool(self._loop.done.all()):
                 break
         steps.over(where, self._loop)
         return self._loop
 
 
 def of(model: Steps, source: Any, most: int) -> Recorded | None:
-    """What records the decoding of this source, or None if it is to be done step by step."""
+    """What records the decoding of this source, or None if it is to be done step by step.
+
+    A replay would show nothing to someone who follows each operation, such as a look.
+    """
     recorder = model if isinstance(model, Recorded) else Recorded(model)
-    if (recorder is not model and most < FEW) or not on_card(source) or _watched():
+    if (recorder is not model and most < FEW) or not on_card(source) or watched():
         return None
     return recorder if "size" in inspect.signature(recorder.model.start).parameters else None
 
@@ -118,12 +120,6 @@ def on_card(source: Any) -> bool:
 
 def _busy() -> bool:
     return torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing()
-
-
-def _watched() -> bool:
-    """Whether someone, such as a look, follows each operation: a replay would show them none."""
-    modes = _get_current_function_mode_stack()
-    return any(not isinstance(mode, DeviceContext) for mode in modes)
 
 
 def _apart(begin: Begin, inputs: Any) -> tuple[Any, Callable[[Any], Any]]:

@@ -9,6 +9,9 @@ from torch import Tensor
 from regard import check
 from regard.decode import states
 
+# On a card, after so many steps it is asked whether all rows are done: to ask is to wait for it.
+EVERY = 8
+
 
 @runtime_checkable
 class Steps(Protocol):
@@ -99,7 +102,7 @@ def run(where: str, begin: Begin, inputs: Any, most: int) -> Any:
 
 def waits(done: Tensor, step: int, most: int) -> bool:
     """Whether to ask after this step if all rows are done: on a card, that is to wait for it."""
-    return not done.is_cuda or step % 8 == 0 or step == most
+    return not done.is_cuda or step % EVERY == 0 or step == most
 
 
 def over(where: str, loop: Loop) -> bool:

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
 from regard.kernels.additive_launch import Grads, gradients, read
 from regard.kernels.additive_plan import planned
+from regard.kernels.following import dispatched
 from regard.kernels.operators import undifferentiated
 from regard.kernels.seen import Seen
 
@@ -154,7 +154,7 @@ class _Direct(torch.autograd.Function):
         q, k, v, vector, bias, index, lse, chosen, *hidden = ctx.saved_tensors
         wanted, d_out = ctx.needs_input_grad[4], _flows(d_out, chosen)
         found: tuple[Tensor | None, ...]
-        if torch.is_grad_enabled() or _followed(d_out):
+        if torch.is_grad_enabled() or dispatched(d_out):
             lse = q.new_empty(0) if lse is None else lse
             rule = (*hidden, bias, lse, *ctx.reach, wanted)
             found = _backward(d_out, q, k, v, index, vector, *rule)
@@ -163,16 +163,6 @@ class _Direct(torch.autograd.Function):
             found = _descended(d_out, call, lse, wanted)
         dq, dk, dv, d_vector, d_bias = found
         return dq, dk, None if v is None else dv, d_vector, d_bias if wanted else None, None, None
-
-
-def _followed(*tensors: Tensor) -> bool:
-    """Whether somebody wants to see operators: a compiler, a transform, a mode, other tensors."""
-    return (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or not all(type(x) is Tensor or type(x) is Parameter for x in tensors)
-    )
 
 
 def _apply(
@@ -185,7 +175,7 @@ def _apply(
     bias: Tensor | None,
 ) -> Tensor:
     out: Tensor
-    if _followed(q, k, vector if v is None else v, vector):
+    if dispatched(q, k, vector if v is None else v, vector):
         rule = (seen.first, seen.last, seen.ids, seen.mask, bias, seen.back, seen.ahead)
         out = _forward(q, k, v, index, vector, *rule)[0]
     else:

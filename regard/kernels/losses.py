@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import Parameter
 
 from regard.functional import losses as plain
 from regard.kernels.flex import has_triton
+from regard.kernels.following import dispatched
 
 # Where the kernels run; tests add the CPU, where Triton's interpreter runs them.
 DEVICES = ("cuda",)
@@ -93,13 +93,5 @@ class _Divergence(torch.autograd.Function):
 def _takes(logits: Tensor) -> bool:
     """Whether the kernels take these logits, and nobody wants to see what they do."""
     kinds = (torch.float32, torch.bfloat16, torch.float16)
-    follows = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    return (
-        logits.device.type in DEVICES
-        and logits.dtype in kinds
-        and logits.numel() > 0
-        and type(logits) in (Tensor, Parameter)
-        and has_triton()
-        and not follows
-        and not torch._C._len_torch_dispatch_stack()
-    )
+    ours = logits.device.type in DEVICES and logits.dtype in kinds and logits.numel() > 0
+    return ours and has_triton() and not dispatched(logits)

@@ -7,9 +7,8 @@ from functools import cache
 
 import torch
 from torch import Tensor
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils._device import DeviceContext
 
+from regard.kernels import following
 from regard.kernels.flex import has_triton
 
 # Where the kernels run; tests add the CPU, where Triton's interpreter runs them.
@@ -40,17 +39,13 @@ def _alone(tensors: tuple[Tensor, ...]) -> bool:
     x = tensors[0]
     alike = all(y.dtype == x.dtype and y.device == x.device for y in tensors)
     learns = torch.is_grad_enabled() and any(y.requires_grad for y in tensors)
-    return alike and not learns and not _followed(x)
+    return alike and not learns and not _followed(*tensors)
 
 
-def _followed(x: Tensor) -> bool:
-    """Whether someone follows each operation on such a tensor."""
-    if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type):
-        return True
-    if torch._C._are_functorch_transforms_active():
-        return True
-    modes = _get_current_function_mode_stack()
-    return any(not isinstance(mode, DeviceContext) for mode in modes)
+def _followed(*tensors: Tensor) -> bool:
+    """Whether someone follows each operation on such tensors."""
+    casts = torch.is_autocast_enabled(tensors[0].device.type)
+    return casts or following.watched() or following.dispatched(*tensors)
 
 
 @cache

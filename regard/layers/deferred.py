@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from regard.functional.precision import lowered
+from regard.kernels import following
 
 # What a step read and the gradient of what it gave (…, ·), by the step's number.
 _Tape = dict[int, tuple[Tensor, Tensor]]
@@ -26,8 +27,7 @@ def on_card(x: Tensor) -> AbstractContextManager[Any]:
 
     A CPU is as quick without, and compilers and transforms want to see what is done.
     """
-    followed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    learns = torch.is_grad_enabled() and not followed
+    learns = torch.is_grad_enabled() and not following.transformed()
     return Deferred() if x.is_cuda and learns else nullcontext()
 
 

@@ -1,6 +1,7 @@
 """Multi-head attention: project, split into heads, attend, join, project."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -112,8 +113,8 @@ class MultiHead(nn.Module):
         """An empty cache, from which `step` decodes; `.fixed(size)` makes it a static one."""
         weight = self.key.weight
         width = self.query.out_features // self.heads
-        none = weight.new_empty(batch, self.kv_heads, 0, width)
-        return Cache(none, none, fused=self._fused())
+        none = Cache.empty(batch, self.kv_heads, width, device=weight.device, dtype=weight.dtype)
+        return replace(none, fused=self._fused())
 
     def step(
         self,

@@ -102,7 +102,8 @@ class DecoderOnly(nn.Module):
         Args:
             source: tokens (B, S), and how many of each row are no padding (B,).
         """
-        tokens, lengths = _refused(source)
+        check.sentences("DecoderOnly", source)
+        tokens, lengths = source
         check.shape("DecoderOnly", "target", target, B=tokens.shape[0], T=None)
         S, T = tokens.shape[1], target.shape[1]
         x = torch.cat([self._embedded(tokens), self._embedded(target, start=lengths)], 1)
@@ -118,7 +119,8 @@ class DecoderOnly(nn.Module):
             size: how many tokens of the target there is room for, in caches whose shapes never
                 change; None lets them grow.
         """
-        tokens, lengths = _refused(source)
+        check.sentences("DecoderOnly", source)
+        tokens, lengths = source
         S = tokens.shape[1]
         x, bias, own = self._embedded(tokens), self._bias(lengths, S, S), list[Keys]()
         for block in self.blocks:
@@ -159,14 +161,3 @@ def _hidden(lengths: Tensor, size: int) -> Tensor:
     # A rule would clear keys of NaN in every layer; what stands in the padding is finite.
     real = torch.arange(size, device=lengths.device) < lengths[:, None]
     return torch.where(real, 0.0, -torch.inf)[:, None, None]
-
-
-def _refused(source: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """The source, if it is one."""
-    tokens, lengths = source
-    check.shape("DecoderOnly", "source", tokens, B=None, S=None)
-    check.shape("DecoderOnly", "lengths", lengths, B=tokens.shape[0])
-    S = tokens.shape[1]
-    if check.readable(lengths) and not ((lengths > 0) & (lengths <= S)).all():
-        raise ValueError(f"DecoderOnly: expected lengths from 1 to S={S}, got {lengths.tolist()}")
-    return source

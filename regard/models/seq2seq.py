@@ -287,12 +287,9 @@ class Seq2Seq(nn.Module):
 
     def start(self, source: tuple[Tensor, Tensor], *, size: int | None = None) -> State:
         """The state before the first word, of any `size` the same; `source` as in `forward`."""
+        check.sentences("Seq2Seq", source)
         tokens, lengths = source
-        check.shape("Seq2Seq", "source", tokens, B=None, S=None)
         B, S = tokens.shape
-        check.shape("Seq2Seq", "lengths", lengths, B=B)
-        if check.readable(lengths) and not ((lengths > 0) & (lengths <= S)).all():
-            raise ValueError(f"Seq2Seq: expected lengths from 1 to S={S}, got {lengths.tolist()}")
         if self.config.attention == "location" and self.config.places < S:
             raise ValueError(f"Seq2Seq: {S} source tokens, but places is {self.config.places}")
         memory, last = self.encoder(self._embedded(self.source, tokens), lengths)
@@ -348,8 +345,9 @@ class Seq2Seq(nn.Module):
         return state._replace(attended=self.readout(self._top(state), word, state.context))
 
     def _select(self) -> Select:
-        picked = sampled() if self.training else hard
-        return picked if self.config.select == "hard" else softmax
+        if self.config.select == "soft":
+            return softmax
+        return sampled() if self.training else hard
 
     def _embedded(self, table: nn.Embedding, tokens: Tensor) -> Tensor:
         # drawn small, to serve as output weights too; as wide as the states when it is read

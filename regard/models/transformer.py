@@ -280,14 +280,9 @@ class Transformer(nn.Module):
 
     def _read(self, source: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """What the source says (B, S, E), and the bias that hides its padding (B, 1, 1, S)."""
+        check.sentences("Transformer", source)
         tokens, lengths = source
-        check.shape("Transformer", "source", tokens, B=None, S=None)
-        check.shape("Transformer", "lengths", lengths, B=tokens.shape[0])
         S = tokens.shape[1]
-        if check.readable(lengths) and not ((lengths > 0) & (lengths <= S)).all():
-            raise ValueError(
-                f"Transformer: expected lengths from 1 to S={S}, got {lengths.tolist()}"
-            )
         # A rule would clear keys of NaN in every layer; what stands in the padding is finite.
         real = torch.arange(S, device=tokens.device) < lengths[:, None]
         x = self._embedded(self.source, tokens)

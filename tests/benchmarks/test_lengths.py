@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.lengths import drawn
+from benchmarks.lengths import STYLES, drawn
+from regard.recipes.translate.grids import GRIDS
 
 pytest.importorskip("matplotlib")
 ATTENTION = {"1-10": 38.0, "11-20": 41.0, "31-40": 37.5}
@@ -28,6 +29,10 @@ def test_lengths_rows_and_what_was_learned_from_are_named():
     assert [t.get_text() for t in axes.texts] == ["learned from: up to 30 words"]
     ground = axes.patches[0].get_path().get_extents(axes.patches[0].get_patch_transform())
     assert (ground.x0, ground.x1) == (-0.5, 1.5)
+
+
+def test_no_two_rows_of_the_table_look_alike():
+    assert len(set(STYLES)) == len(STYLES) >= len(GRIDS["long"].rows)
 
 
 def test_a_table_without_lengths_is_refused():

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard import attend, scores
 from regard.functional.call import spread
 from regard.functional.rules import Rule, dense, placed
 from regard.kernels import additive, additive_launch, additive_plan, seen
@@ -135,3 +136,16 @@ def everything(
     fixed = torch.Generator().manual_seed(1)
     towards = torch.randn(out.shape, generator=fixed) if direction is None else direction
     return [out, *torch.autograd.grad(out, leaves, torch.as_tensor(towards).to(out).expand_as(out))]
+
+
+def compiled_and_not(leaves: list[Tensor], rule: Any) -> list[list[Tensor]]:
+    """What is read, and the gradients of all it is made of: compiled whole, and as it is."""
+
+    def read(q: Tensor, k: Tensor, v: Tensor, vector: Tensor) -> Tensor:
+        return attend(q, k, v, score=scores.Additive(vector), rule=rule)
+
+    found = []
+    for run in (torch.compile(read, fullgraph=True), read):
+        out = run(*leaves)
+        found.append([out, *torch.autograd.grad(out, leaves, torch.ones_like(out))])
+    return found

@@ -15,7 +15,16 @@ from regard import rules, scores
 from regard.kernels import additive, additive_plan
 from regard.kernels.additive_scores import tanh
 from regard.kernels.seen import Seen
-from tests.kernels.calls import change, everything, fused, inputs, plain, plain_scores, sight
+from tests.kernels.calls import (
+    change,
+    compiled_and_not,
+    everything,
+    fused,
+    inputs,
+    plain,
+    plain_scores,
+    sight,
+)
 from tests.oracle import assert_as_good_as
 
 pytestmark = pytest.mark.gpu
@@ -339,15 +348,7 @@ def test_it_is_a_well_formed_operator(reads):
 @pytest.mark.parametrize("K", [60, K])
 def test_compiles_whole_and_gives_the_same(K, rule):
     leaves = [x.requires_grad_() for x in made(2, 2, 33, K, Dv=64)]
-    found = []
-
-    def attend(q, k, v, vector):
-        return regard.attend(q, k, v, score=scores.Additive(vector), rule=rule)
-
-    for run in (torch.compile(attend, fullgraph=True), attend):
-        out = run(*leaves)
-        found.append([out, *torch.autograd.grad(out, leaves, torch.ones_like(out))])
-    assert_near(*found)
+    assert_near(*compiled_and_not(leaves, rule))
 
 
 # Last, because an address that is not aligned ends all that a process does on a card.

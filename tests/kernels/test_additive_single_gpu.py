@@ -5,12 +5,11 @@ import torch
 
 pytest.importorskip("triton")
 
-import regard
-from regard import rules, scores
+from regard import rules
 from regard.kernels import additive_plan
 from regard.kernels.additive_plan import planned
 from regard.kernels.seen import Seen
-from tests.kernels.calls import change, everything, fused, inputs, plain
+from tests.kernels.calls import change, compiled_and_not, everything, fused, inputs, plain
 from tests.oracle import assert_as_good_as
 
 pytestmark = pytest.mark.gpu
@@ -171,15 +170,7 @@ def replayed(train, leaves):
 @pytest.mark.parametrize("rule", [None, rules.window(9)], ids=["all", "window"])
 def test_compiles_whole_and_gives_the_same(rule):
     leaves = [x.requires_grad_() for x in step(8, 16)]
-    found = []
-
-    def attend(q, k, v, vector):
-        return regard.attend(q, k, v, score=scores.Additive(vector), rule=rule)
-
-    for run in (torch.compile(attend, fullgraph=True), attend):
-        out = run(*leaves)
-        found.append([out, *torch.autograd.grad(out, leaves, torch.ones_like(out))])
-    for mine, other in zip(*found, strict=True):
+    for mine, other in zip(*compiled_and_not(leaves, rule), strict=True):
         torch.testing.assert_close(mine, other, atol=3e-2, rtol=3e-2)
 
 

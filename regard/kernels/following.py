@@ -1,0 +1,27 @@
+"""Who wants to be asked about each operation, so that a short way past them must not be taken."""
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
+
+
+def transformed() -> bool:
+    """Whether a compiler or a transform follows, which must see all that is done."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def dispatched(*tensors: Tensor) -> bool:
+    """Whether operators are followed: by a transform, a mode, or tensors of a kind of their own."""
+    return (
+        transformed()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or not all(type(x) is Tensor or type(x) is Parameter for x in tensors)
+    )
+
+
+def watched() -> bool:
+    """Whether a mode, such as a look, follows what is called; one that names a device does not."""
+    modes = _get_current_function_mode_stack()
+    return any(not isinstance(mode, DeviceContext) for mode in modes)

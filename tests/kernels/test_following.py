@@ -1,0 +1,50 @@
+"""Those who want to see what is done are known, and nobody else is."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from regard import look
+from regard.kernels import following
+
+
+class Counting(TorchDispatchMode):
+    """A mode such as those that count operations."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+class Own(torch.Tensor):
+    """A tensor of a kind of its own."""
+
+
+def test_by_default_nobody_follows():
+    x = torch.zeros(2)
+    assert not following.transformed()
+    assert not following.dispatched(x, torch.nn.Parameter(x))
+    assert not following.watched()
+
+
+def test_a_transform_is_known_while_it_runs():
+    found = []
+    torch.func.grad(lambda x: found.append(following.transformed()) or x.sum())(torch.zeros(2))
+    assert found == [True]
+
+
+def test_a_mode_of_operators_and_tensors_of_their_own_kind_are_known():
+    with Counting():
+        assert following.dispatched(torch.zeros(2))
+    assert following.dispatched(torch.zeros(2).as_subclass(Own))
+
+
+def test_a_look_is_known_and_a_device_is_no_look():
+    with look():
+        assert following.watched()
+    with torch.device("cpu"):
+        assert not following.watched()
+
+
+@pytest.mark.compiled
+def test_a_compiler_is_known():
+    assert torch.compile(lambda x: x + following.transformed(), fullgraph=True)(1) == 2
