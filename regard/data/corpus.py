@@ -25,6 +25,8 @@ Name = Literal[
     "ordered",
 ]
 Note = Callable[[str], None]
+# How often a pair is joined to others to learn from, each time to other ones.
+COMPANIES = 4
 # Words of a source up to which joined test pairs are put together.
 EDGES = (10, 20, 30, 40, 50, 60, 70)
 
@@ -96,11 +98,9 @@ class Corpus:
             note(str(self))
         if not self.joined:
             return parts
-        train, development = (
-            joined.joined(side, most=self.joined, seed=self.seed)
-            for side in (parts.train, parts.development)
-        )
-        return Split(train, development, parts.test)
+        limits = {"most": self.joined, "seed": self.seed}
+        train = joined.joined(parts.train, times=COMPANIES, **limits)
+        return Split(train, joined.joined(parts.development, **limits), parts.test)
 
     def tests(self, progress: Progress = silent) -> dict[str, list[Pair]]:
         """All that the data is judged by, by name: the test part alone, or Multi30k's three.

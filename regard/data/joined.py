@@ -18,28 +18,19 @@ def count_words(sentence: str) -> int:
 
 
 def joined(
-    pairs: Iterable[Pair], *, most: int, seed: int, tokens: Count = count_words
+    pairs: Iterable[Pair], *, most: int, seed: int, times: int = 1, tokens: Count = count_words
 ) -> list[Pair]:
     """The pairs, shuffled, then one to five of them joined by a blank into one.
 
-    Each pair is used once; how many come together is drawn, and less where the source would have
-    more than `most` tokens. A pair that has more by itself is left out.
+    How many come together is drawn, and less where the source would have more than `most` tokens.
+    A pair that has more by itself is left out; every other one is used as many `times`, each time
+    in other company.
     """
     draws = random.Random(seed)
     order = [pair for pair in pairs if tokens(pair.source) <= most]
     if not order:
         raise ValueError(f"joined: expected sources of at most {most} tokens, got none")
-    draws.shuffle(order)
-    found, wanted = [order[0]], draws.randint(1, MOST_PAIRS)
-    for pair in order[1:]:
-        longer = _one([found[-1], pair])
-        wanted -= 1
-        if wanted and tokens(longer.source) <= most:
-            found[-1] = longer
-        else:
-            found.append(pair)
-            wanted = draws.randint(1, MOST_PAIRS)
-    return found
+    return [pair for _ in range(times) for pair in _once(order, most, draws, tokens)]
 
 
 def buckets(
@@ -64,6 +55,21 @@ def buckets(
         for low, high in pairwise(ends)
     }
     return {name: inside for name, inside in found.items() if inside}
+
+
+def _once(order: list[Pair], most: int, draws: random.Random, tokens: Count) -> list[Pair]:
+    """The pairs of `order`, which is shuffled, joined; each is used once."""
+    draws.shuffle(order)
+    found, wanted = [order[0]], draws.randint(1, MOST_PAIRS)
+    for pair in order[1:]:
+        longer = _one([found[-1], pair])
+        wanted -= 1
+        if wanted and tokens(longer.source) <= most:
+            found[-1] = longer
+        else:
+            found.append(pair)
+            wanted = draws.randint(1, MOST_PAIRS)
+    return found
 
 
 def _one(pairs: Sequence[Pair]) -> Pair:

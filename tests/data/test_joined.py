@@ -23,6 +23,14 @@ def test_every_pair_is_used_once():
     assert words == Counter(word for pair in PAIRS for word in pair.source.split())
 
 
+def test_every_pair_may_be_used_more_often_in_other_company():
+    once, thrice = joined(PAIRS, most=30, seed=0), joined(PAIRS, most=30, seed=0, times=3)
+    words = Counter(word for pair in thrice for word in pair.source.split())
+    assert words == Counter({w: 3 * len(p.source.split()) for p in PAIRS for w in p.source.split()})
+    assert thrice[: len(once)] == once
+    assert not {p for p in once if " s" in p.source} >= set(thrice[len(once) :])
+
+
 def test_one_to_five_are_joined_and_no_source_is_too_long():
     found = joined(PAIRS, most=30, seed=0)
     sizes = {len(set(pair.source.split())) for pair in found}

@@ -104,7 +104,7 @@ RNN = replace(
     consistency=1.0,
     training=replace(
         MULTI30K.training,
-        steps=3000,
+        steps=5000,
         optimizer=Optimizer("adam", rate=2e-3),
         schedule=Schedule("cosine", warmup=300),
         precision="bf16-mixed",
@@ -119,7 +119,7 @@ TRANSFORMER = replace(
     consistency=1.0,
     training=replace(
         MULTI30K.training,
-        steps=8000,
+        steps=12_000,
         optimizer=Optimizer("adam", betas=(0.9, 0.98), eps=1e-9, rate=5e-3),
         schedule=Schedule("cosine", warmup=1000),
         precision="tf32",
