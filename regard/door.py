@@ -152,7 +152,7 @@ def why(
 
 
 def swift(*tensors: Tensor) -> bool:
-    """Whether one query of each row may ask `grown` and `read_once`: nobody looks, nothing learns.
+    """Whether rows may ask `grown`, `read_once` and `read_few`: nobody looks, nothing learns.
 
     Their kernels are those of the fused dot product, so another backend by name stands against it.
     """
@@ -171,13 +171,22 @@ def grown(new: Tensor, k: Tensor, v: Tensor, free: Tensor, length: Tensor) -> Te
     return one_query_attention.grown(new, k, v, free, length)
 
 
-def read_once(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    """What one query of each row (B, E) reads, where it is `swift`; each sees at least one key."""
-    if bias is None or q.device.type not in one_query.DEVICES:
-        return one_query_plain.read(q, k, v, bias)
+def read_once(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """What one query of each row (B, E) reads, where it is `swift`, on a card.
+
+    Each sees at least one key; arguments as in `kernels.one_query_attention.read`.
+    """
     from regard.kernels import one_query_attention
 
     return one_query_attention.read(q, k, v, bias)
+
+
+def read_few(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    """What a few queries of each row read, where it is `swift`, on a CPU: (B·W, H·D).
+
+    Each sees at least one key; arguments as in `kernels.one_query_plain.read`.
+    """
+    return one_query_plain.read(q, k, v, bias)
 
 
 @contextmanager

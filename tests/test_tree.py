@@ -58,7 +58,8 @@ MAY_IMPORT = {
 }
 # The kernels that are no attention; all others are reached through the door.
 ANYBODYS = {"following", "losses", "one_query"}
-ANYBODYS |= {"one_query_choice", "one_query_embedding", "one_query_norm"}
+ANYBODYS |= {"one_query_beams", "one_query_choice", "one_query_embedding"}
+ANYBODYS |= {"one_query_linear", "one_query_norm", "one_query_top"}
 # What only one part may import, even inside a function.
 ONLY_IN = {"triton": "kernels", "starlette": "view", "uvicorn": "view"}
 # What `import regard` must not load: it is slow, or it is not everywhere.

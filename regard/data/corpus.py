@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -98,9 +99,8 @@ class Corpus:
             note(str(self))
         if not self.joined:
             return parts
-        limits = {"most": self.joined, "seed": self.seed}
-        train = joined.joined(parts.train, times=COMPANIES, **limits)
-        return Split(train, joined.joined(parts.development, **limits), parts.test)
+        join = partial(joined.joined, most=self.joined, seed=self.seed)
+        return Split(join(parts.train, times=COMPANIES), join(parts.development), parts.test)
 
     def tests(self, progress: Progress = silent) -> dict[str, list[Pair]]:
         """All that the data is judged by, by name: the test part alone, or Multi30k's three.

@@ -11,6 +11,10 @@ from regard import check
 from regard.decode import likeliest, recorded, states, steps
 from regard.decode.decoded import Decoded
 from regard.decode.steps import Steps
+from regard.kernels import one_query
+
+# Wider beams have more candidates than one program should sort.
+WIDEST = 16
 
 
 @torch.no_grad()
@@ -118,8 +122,10 @@ def _advanced(model: Steps, end: int, fresh: states.Fresh, search: _Search) -> _
     settled, limits, penalties = search.done, search.limits, search.penalties
     B, W = search.running.shape
     logits, state = model.step(search.tokens.flatten(), search.state)
-    logits = steps.wide(steps.checked("beam", logits, B * W, end))
-    ended, going = _grown(search.running, logits, end)
+    logits = steps.checked("beam", logits, B * W, end)
+    if _few(logits, search.running):
+        return _chosen(logits, search, state, end, fresh)
+    ended, going = _grown(search.running, steps.wide(logits), end)
     step = search.step + 1
     # where the limit is reached, those that still run count as finished
     cut = _Grown(going.totals.masked_fill((limits != step)[:, None], -torch.inf), *going[1:])
@@ -141,6 +147,37 @@ def _advanced(model: Steps, end: int, fresh: states.Fresh, search: _Search) -> _
         made=search.made + ~settled,
         step=step,
     )
+
+
+def _few(logits: Tensor, running: Tensor) -> bool:
+    """Whether a few launches may do all that comes after the logits (B·W, V)."""
+    fits = running.dtype == torch.float32 and running.shape[1] <= WIDEST
+    return fits and one_query.takes(logits) and logits.stride(1) == 1
+
+
+def _chosen(logits: Tensor, search: _Search, state: Any, end: int, fresh: states.Fresh) -> _Search:
+    """The beams with one token more, in few launches; all but the state is changed in place."""
+    from regard.kernels import one_query_beams, one_query_top
+
+    # a state may have kept the last tokens, which must not change there
+    tokens = search.tokens.clone() if states.holds(state, search.tokens) else search.tokens
+    most = min(2 * tokens.shape[1], logits.shape[1])
+    parents = one_query_beams.advance(
+        *one_query_top.top(logits, most),
+        running=search.running,
+        tokens=tokens,
+        pool=search.pool,
+        done=search.done,
+        made=search.made,
+        lost=search.lost,
+        step=search.step,
+        history=search.history,
+        limits=search.limits,
+        penalties=search.penalties,
+        end=end,
+    )
+    search.step.add_(1)
+    return search._replace(state=states.moved("beam", state, parents, fresh), tokens=tokens)
 
 
 class _Grown(NamedTuple):
@@ -184,7 +221,8 @@ class _Pool(NamedTuple):
         """No hypothesis yet: scores of −inf."""
         none = like.new_full((B, N), -torch.inf)
         zeros = torch.zeros_like(none, dtype=torch.int64)
-        return cls(none, none, zeros, zeros, zeros + end)
+        # each in memory of its own: they may be changed in place
+        return cls(none, none.clone(), zeros, zeros.clone(), zeros + end)
 
     def joined(
         self, more: list[_Grown], settled: Tensor, length: Tensor, penalty: Tensor

@@ -23,12 +23,12 @@ def _mapped(
 ) -> Any:
     """The tree with `change` made to each of its tensors, whose names say where they stand.
 
-    Parts that can be `reordered` are changed as a `whole`, if that is given.
+    Parts that can be `spread` or `reordered` are changed as a `whole`, if that is given.
     """
     if isinstance(tree, Tensor):
         # weights that were prepared for many steps are the same for all rows
         return tree if isinstance(tree, nn.Parameter) else change(tree, name)
-    if whole is not None and hasattr(tree, "reordered"):
+    if whole is not None and (_shares(tree) or hasattr(tree, "reordered")):
         return whole(tree, name)
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):  # a NamedTuple
         named = zip(tree._fields, tree, strict=True)
@@ -51,6 +51,11 @@ def _mapped(
     )
 
 
+def _shares(part: Any) -> bool:
+    """Whether the beams of a source have a part in common: it is spread by itself, never moved."""
+    return hasattr(part, "spread")
+
+
 def batch(where: str, state: Any) -> tuple[int, torch.device]:
     """The batch size and the device of a state, whose tensors must agree on it."""
     found: dict[str, Tensor] = {}
@@ -58,7 +63,9 @@ def batch(where: str, state: Any) -> tuple[int, torch.device]:
     def keep(x: Tensor, name: str) -> Tensor:
         return found.setdefault(name, x) if x.dim() else x
 
-    _mapped(keep, state)
+    _mapped(
+        keep, state, whole=lambda part, name: part if _shares(part) else _mapped(keep, part, name)
+    )
     if not found:
         raise ValueError(f"{where}: expected a state with a tensor in it, got {state!r}")
     first = next(iter(found.values()))
@@ -85,7 +92,10 @@ Fresh = dict[int, tuple[Tensor, int]]
 
 
 def spread(state: Any, width: int) -> tuple[Any, Fresh]:
-    """The state with each row `width` times, and those of its tensors that `moved` may trust."""
+    """The state with each row `width` times, and those of its tensors that `moved` may trust.
+
+    A part that can be `spread` by itself does so: its rows are those of all beams of a source.
+    """
     made: dict[int, Tensor] = {}
 
     def spread(x: Tensor, name: str) -> Tensor:
@@ -95,7 +105,10 @@ def spread(state: Any, width: int) -> tuple[Any, Fresh]:
             made[id(x)] = x.repeat_interleave(width, 0)
         return made[id(x)]
 
-    state = _mapped(spread, state)
+    def spreads(part: Any, name: str) -> Any:
+        return part.spread(width) if _shares(part) else _mapped(spread, part, name)
+
+    state = _mapped(spread, state, whole=spreads)
     # Nobody counts what is written to a tensor of inference mode, so it is moved every time.
     counted = [x for x in made.values() if not x.is_inference()]
     return state, {id(x): (x, x._version) for x in counted}
@@ -129,6 +142,8 @@ def moved(where: str, state: Any, parents: Tensor, fresh: Fresh) -> Any:
 
     def moves(part: Any, name: str) -> Any:
         """A part that knows how, such as a cache, which leaves room for what comes next."""
+        if _shares(part):
+            return part
         rows = [(at, x) for at, x in leaves(part, name) if isinstance(x, Tensor) and x.dim()]
         rows = [(at, x) for at, x in rows if not isinstance(x, nn.Parameter)]
         if all(same(x) for _, x in rows):

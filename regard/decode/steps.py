@@ -19,6 +19,8 @@ class Steps(Protocol):
 
     A tree is made of tuples, lists, dicts, NamedTuples and dataclasses. Plain values (None, a
     number, a word), parameters and tensors of no axes are the same for all rows, and pass through.
+    A part with a method `spread(width)` holds what the beams of a source have in common: it is
+    asked for the same with `width` beams in place of each, and never moved.
 
     A `start` that takes `size` as well, how many tokens there must be room for, promises that then
     no tensor of the state changes its form and no step waits for the device: see `Recorded`.

@@ -13,6 +13,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.kernels import one_query_chain as chain
+from regard.kernels.one_query_chain import follow
+
 # How many numbers of keys a program holds at a time; a warp has 32 of each.
 NUMBERS = 2048
 
@@ -22,7 +25,7 @@ NUMBERS = 2048
 def _grow(
     new_ptr, k_ptr, v_ptr, free_ptr, length_ptr, out_ptr,
     H, D, N, scale, k_strides, v_strides,
-    BK: tl.constexpr, BD: tl.constexpr,
+    BK: tl.constexpr, BD: tl.constexpr, CHAINED: tl.constexpr,
 ):
     """Write what came with the query into the next slots, and read all that are filled.
 
@@ -30,6 +33,7 @@ def _grow(
     """
     # fmt: on
     b, h = (tl.program_id(0) // H).to(tl.int64), tl.program_id(0) % H
+    follow(CHAINED)
     length = tl.load(length_ptr)
     d = tl.arange(0, BD)
     inside, E = d < D, H * D
@@ -57,13 +61,14 @@ def _grow(
 @triton.jit
 def _read(
     q_ptr, k_ptr, v_ptr, bias_ptr, out_ptr, H, D, K, scale, k_strides, v_strides, bias_strides,
-    BK: tl.constexpr, BD: tl.constexpr,
+    BK: tl.constexpr, BD: tl.constexpr, CHAINED: tl.constexpr,
 ):
     """Read all keys, each with its bias; a query that sees none reads zeros."""
     # fmt: on
     b, h = (tl.program_id(0) // H).to(tl.int64), tl.program_id(0) % H
     d = tl.arange(0, BD)
     inside, own = d < D, b * H * D + h * D + d
+    follow(CHAINED)
     q = tl.load(q_ptr + own, mask=inside, other=0).to(tl.float32) * scale
     most, total = tl.full([], -float("inf"), tl.float32), tl.full([], 0.0, tl.float32)
     most, total, read = _through(
@@ -118,7 +123,8 @@ def grown(new: Tensor, k: Tensor, v: Tensor, free: Tensor, length: Tensor) -> Te
     out = new.new_empty(B, H * D)
     with torch.cuda.device_of(new):
         _grow[(B * H,)](
-            new, k, v, free, length, out, H, D, N, D**-0.5, k.stride(), v.stride(), **_tile(N, D)
+            new, k, v, free, length, out, H, D, N, D**-0.5, k.stride(), v.stride(),
+            **_tile(N, D), **chain.how(new),
         )
     # torch did not see it: who counts what is written, as beams do, is told
     torch.autograd.graph.increment_version((k, v, free))
@@ -139,7 +145,8 @@ def read(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
     strides = (bias.stride(0), bias.stride(3))
     with torch.cuda.device_of(q):
         _read[(B * H,)](
-            q, k, v, bias, out, H, D, K, D**-0.5, k.stride(), v.stride(), strides, **_tile(K, D)
+            q, k, v, bias, out, H, D, K, D**-0.5, k.stride(), v.stride(), strides,
+            **_tile(K, D), **chain.how(q),
         )
     return out
 

@@ -12,6 +12,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.kernels import one_query_chain as chain
+from regard.kernels.one_query_chain import follow
+
 # How many numbers of a row a program has at a time.
 NUMBERS = 4096
 
@@ -49,11 +52,12 @@ def _likeliest(logits_ptr, V, BV: tl.constexpr):
 @triton.jit
 def _choose(
     logits_ptr, tokens_ptr, done_ptr, step_ptr, history_ptr, gains_ptr, limits_ptr,
-    V, T, end, row_stride, limits_stride, BV: tl.constexpr,
+    V, T, end, row_stride, limits_stride, BV: tl.constexpr, CHAINED: tl.constexpr,
 ):
     """Write one token more, or the end where a row is done."""
     # fmt: on
     row = tl.program_id(0).to(tl.int64)
+    follow(CHAINED)
     token, gain = _likeliest(logits_ptr + row * row_stride, V, BV)
     done, step = tl.load(done_ptr + row).to(tl.int32), tl.load(step_ptr + row)
     token, gain = tl.where(done != 0, end, token).to(tl.int64), tl.where(done != 0, 0.0, gain)
@@ -94,7 +98,7 @@ def choose(
     with torch.cuda.device_of(logits):
         _choose[(B,)](
             logits, tokens, done.view(torch.int8), step, history, gains, limits,
-            V, T, end, logits.stride(0), limits.stride(0), BV=BV, num_warps=8,
+            V, T, end, logits.stride(0), limits.stride(0), BV=BV, num_warps=8, **chain.how(logits),
         )  # fmt: skip
     # torch did not see it: who counts what is written is told
     torch.autograd.graph.increment_version((tokens, done, step, history, gains))

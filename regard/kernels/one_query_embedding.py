@@ -11,14 +11,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.kernels import one_query_chain as chain
+from regard.kernels.one_query_chain import follow
+
 
 # fmt: off
 @triton.jit
 def _embed(
-    tokens_ptr, table_ptr, places_ptr, position_ptr, out_ptr, E, stride, scale, BE: tl.constexpr,
+    tokens_ptr, table_ptr, places_ptr, position_ptr, out_ptr, E, stride, scale,
+    BE: tl.constexpr, CHAINED: tl.constexpr,
 ):
     # fmt: on
     row, e = tl.program_id(0).to(tl.int64), tl.arange(0, BE)
+    follow(CHAINED)
     token, position = tl.load(tokens_ptr + row * stride), tl.load(position_ptr)
     x = tl.load(table_ptr + token * E + e, mask=e < E, other=0).to(tl.float32) * scale
     x += tl.load(places_ptr + position * E + e, mask=e < E, other=0).to(tl.float32)
@@ -42,6 +47,6 @@ def embedded(
     with torch.cuda.device_of(table):
         _embed[(B,)](
             tokens, table, places, position, out, E, tokens.stride(0), scale,
-            BE=triton.next_power_of_2(E), num_warps=2,
+            BE=triton.next_power_of_2(E), num_warps=2, **chain.how(table),
         )  # fmt: skip
     return out

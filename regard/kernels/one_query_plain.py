@@ -1,7 +1,7 @@
-"""One query of each row attends on a CPU, in as few operations as can be.
+"""Queries of each row attend on a CPU, in as few operations as can be.
 
-The twin is `regard.attend`. Scores are scaled dot products; no head shares its keys, and every
-query sees a key, so that nothing has to be opened and closed.
+The twin is `regard.attend`. Scores are dot products, scaled beforehand; no head shares its keys,
+and every query sees a key, so that nothing has to be opened and closed.
 """
 
 import torch
@@ -9,16 +9,19 @@ from torch import Tensor
 
 
 def read(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    """What a query of each row (B, E) reads from keys (B, H, K, D) and values, as wide.
+    """What W queries of each row (B, H, W, D) read from keys (B, H, K, D) and values: (B·W, H·D).
 
     Args:
-        q: the queries, the heads side by side.
+        q: the queries, D^-½ as large.
         k: the keys.
         v: the values.
-        bias: what is added to the scores (B, 1, 1, K), if anything.
+        bias: what is added to the scores, (B, 1, W, K) or what broadcasts to it, if anything.
     """
-    B, H, K, D = k.shape
-    asked, keys = q.reshape(B * H, 1, D), k.flatten(0, 1).mT
-    added = q.new_zeros(()) if bias is None else bias.expand(B, H, 1, K).flatten(0, 1)
-    scores = torch.baddbmm(added, asked, keys, beta=int(bias is not None), alpha=D**-0.5)
-    return torch.bmm(scores.softmax(-1), v.flatten(0, 1)).view(B, H * D)
+    B, H, W, D = q.shape
+    scores = torch.bmm(q.reshape(B * H, W, D), k.flatten(0, 1).mT)  # (B·H, W, K)
+    if bias is not None:
+        scores.view(B, H, W, -1).add_(bias)
+    seen = torch.bmm(scores.softmax(-1), v.flatten(0, 1))  # (B·H, W, D)
+    if W == 1:
+        return seen.view(B, H * D)
+    return seen.view(B, H, W, D).transpose(1, 2).reshape(B * W, H * D)

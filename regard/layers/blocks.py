@@ -215,24 +215,21 @@ class DecoderBlock(nn.Module):
         return self._beyond(x, memory, memory_rule, memory_bias), longer
 
     def swift(
-        self, stream: "Stream", own: Cache | Slots, memory: Cache, filled: "Filled"
-    ) -> tuple["Stream", Cache | Slots]:
-        """`step` of one token a row in few operations, where `swiftly` finds that it can be.
+        self, stream: "Stream", own: Slots, memory: Cache, filled: "Filled"
+    ) -> tuple["Stream", Slots]:
+        """`step` of one token a row in few launches, where `swiftly` finds that it can be.
 
-        Its numbers are those of `step`, rounded less often. Slots are written to, a cache grows.
+        Its numbers are those of `step`, rounded less often. Slots are written to.
         """
-        new = F.linear(stream.entered, *cast(Fused, own.fused))
-        if isinstance(own, Slots):
-            seen = door.grown(new, own.k, own.v, cast(Tensor, filled.free), filled.length)
-        else:
-            q, k, v = new.view(len(new), 3, self.own.heads, 1, -1).unbind(1)
-            own = own.append(k, v)
-            seen = door.read_once(q.flatten(1), own.k, own.v, None)
+        from regard.kernels.one_query_linear import linear
+
+        new = linear(stream.entered, *cast(Fused, own.fused))
+        seen = door.grown(new, own.k, own.v, filled.free, filled.length)
         stream = stream.joined(seen, self.own.out)
-        q = self.cross.query(stream.entered)
+        q = linear(stream.entered, self.cross.query.weight, self.cross.query.bias)
         seen = door.read_once(q, memory.k, memory.v, filled.bias)
         stream = stream.joined(seen, self.cross.out)
-        return stream.joined(self.think.within(stream.entered), self.think.out), own
+        return stream.joined(self.think.within_few(stream.entered), self.think.out), own
 
     @property
     def norms(self) -> tuple[AddNorm, AddNorm, AddNorm]:
@@ -256,7 +253,7 @@ class Filled(NamedTuple):
     """What the self-attentions of all layers have in common, and the bias of the memory."""
 
     length: Tensor  # (): how many slots are filled
-    free: Tensor | None  # (B, 1, 1, N): −inf for each slot that is not, if there are slots
+    free: Tensor  # (B, 1, 1, N): −inf for each slot that is not
     bias: Tensor  # (B, 1, 1, S): what is added to the scores of the memory
 
 
@@ -279,25 +276,24 @@ class Stream(NamedTuple):
 
     def joined(self, out: Tensor, project: nn.Linear) -> "Stream":
         """Behind a layer that ends with a projection of `out` (B, ·)."""
-        norm, *others = self.norms
-        if out.device.type not in one_query.DEVICES:
-            x = project(out).add_(self.x)
-            entered = norm(x)
-            return Stream(x if self.first else entered, entered, tuple(others), self.first)
-        from regard.kernels import one_query_norm
+        from regard.kernels.one_query_linear import linear
+        from regard.kernels.one_query_norm import added
 
-        x, entered = one_query_norm.projected(self.x, out, project, norm, kept=self.first)
+        norm, *others = self.norms
+        out = linear(out, project.weight, project.bias)
+        x, entered = added(self.x, out, norm, kept=self.first)
         return Stream(x, entered, tuple(others), self.first)
 
 
 def swiftly(blocks: Sequence[DecoderBlock], own: Sequence[Any], cross: Sequence[Cache]) -> bool:
     """Whether blocks can step by `DecoderBlock.swift` from these caches, one token a row.
 
-    They can where nobody follows, if each of their attentions is an everyday one: from slots on a
-    card, from caches that grow on a CPU.
+    They can from slots on a card where nobody follows, if each of their attentions is an everyday
+    one. What a CPU does is in `layers.swift`.
     """
-    kind = Cache if own[0].k.device.type not in one_query.DEVICES else Slots
-    if not all(isinstance(x, kind) and x.fused is not None for x in own):
+    if own[0].k.device.type not in one_query.DEVICES:
+        return False
+    if not all(isinstance(x, Slots) and x.fused is not None for x in own):
         return False
     simple = all(b.own.everyday and b.cross.everyday and not b.training for b in blocks)
     weights = (b.think.out.weight for b in blocks)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -33,10 +32,14 @@ class FeedForward(nn.Module):
         return self.out(self.dropout(self.activation(self.inner(x))))
 
     def within(self, x: Tensor) -> Tensor:
-        """What is inside for tokens (B, E), where nothing is dropped: (B, inner)."""
-        if self.activation is F.relu and x.is_cuda:
-            # one launch: the product bends its own result
-            return torch._addmm_activation(self.inner.bias, x, self.inner.weight.t())
-        return (
-            F.relu_(self.inner(x)) if self.activation is F.relu else self.activation(self.inner(x))
-        )
+        """What is inside for tokens (…, E), where nothing is dropped: (…, inner)."""
+        inner = self.inner(x)
+        return F.relu_(inner) if self.activation is F.relu else self.activation(inner)
+
+    def within_few(self, x: Tensor) -> Tensor:
+        """The same for few tokens (B, E) on a card, of which nothing is learned: one launch."""
+        from regard.kernels.one_query_linear import linear
+
+        bent = self.activation is F.relu
+        inner = linear(x, self.inner.weight, self.inner.bias, relu=bent)
+        return inner if bent else self.activation(inner)

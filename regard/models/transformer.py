@@ -11,14 +11,16 @@ from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard import check
 from regard.functional.scores import Score
 from regard.layers import blocks as stacked
-from regard.layers import positions, scores
+from regard.layers import positions, scores, swift
 from regard.layers.blocks import DecoderBlock, Dropped, EncoderBlock, Norm, Scores, begin
-from regard.layers.caches import Cache, Slots, StaticCache
+from regard.layers.caches import Cache, Fused, Slots, StaticCache
 from regard.layers.scores import FactorsScore, LearnedScore, RelativeScore
+from regard.layers.shared import ROOM, Shared, Written
 
 
 @dataclass(frozen=True)
@@ -124,12 +126,14 @@ TINY = TransformerConfig(vocabulary=10_000, width=128, heads=4, layers=4, inner=
 class State(NamedTuple):
     """What the decoder carries from step to step; all of it batch first."""
 
-    own: tuple[Cache | Slots, ...]  # a layer each: what was written so far
-    cross: tuple[Cache, ...]  # a layer each: the source, projected once a sentence
+    own: tuple[Cache | Slots, ...] | Written  # a layer each: what was written so far
+    cross: tuple[Cache, ...] | Shared  # a layer each: the source, projected once a sentence
     bias: Tensor  # (B, 1, 1, S): −inf in the padding of the source, else 0
     position: Tensor  # (): where the next token stands
     free: Tensor | None  # (B, 1, 1, N): −inf in slots to be written yet; None if there are none
     places: nn.Parameter | None = None  # (N, E): what is added to tokens, if that was prepared
+    line: Tensor | None = None  # (B, T): the beam that wrote each token, where beams share caches
+    ready: swift.Ready | None = None  # the blocks, where they share caches
 
 
 class Encoder(nn.Module):
@@ -152,8 +156,10 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
         """What each token (B, S, E) says in its sentence."""
-        for block in self.blocks:
-            x = block(x, bias=bias)
+        blocks = cast(Sequence[EncoderBlock], tuple(self.blocks))
+        swiftly = swift.reads(blocks, x)
+        for block in blocks:
+            x = swift.read(block, x, bias) if swiftly else block(x, bias=bias)
         return self.norm(x)
 
 
@@ -189,22 +195,37 @@ class Decoder(nn.Module):
         """The state before the first token of a target with room for `size` tokens."""
         B, device = memory.shape[0], memory.device
         own = tuple(block.start(B) for block in self.blocks)
+        cross = tuple(block.cross.keys(memory) for block in self.blocks)
+        position = torch.zeros((), dtype=torch.int64, device=device)
+        if size is None and swift.begins(tuple(self.blocks), own, cross):
+            fused = tuple(cast(Fused, cache.fused) for cache in own)
+            line = position.new_zeros(B, 0)
+            return State(
+                Written.of(own, fused),
+                Shared.of(cross),
+                bias,
+                position,
+                free=None,
+                line=line,
+                ready=swift.Ready.of(tuple(self.blocks), fused),
+            )
         hidden = memory.new_full((B, 1, 1, size or 0), -torch.inf)
         return State(
             own=own if size is None else tuple(cache.slots(size) for cache in own),
-            cross=tuple(_near(block.cross.keys(memory)) for block in self.blocks),
+            cross=tuple(map(_near, cross)),
             bias=bias,
-            position=torch.zeros((), dtype=torch.int64, device=device),
+            position=position,
             free=None if size is None else hidden,
         )
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         """The same for the token that comes next (B, 1, E), and the state after it."""
-        if stacked.swiftly(tuple(self.blocks), state.own, state.cross):
+        caches: Any = state.own
+        memories: Any = state.cross
+        if stacked.swiftly(tuple(self.blocks), caches, memories):
             return self._swift(x, state)
         own: list[Any] = []
-        past: Any
-        for block, past, keys in zip(self.blocks, state.own, state.cross, strict=True):
+        for block, past, keys in zip(self.blocks, caches, memories, strict=True):
             keys = keys.asked_from(state.position)
             if isinstance(past, Slots):
                 past = past.cache(state.position, cast(Tensor, state.free))
@@ -212,11 +233,25 @@ class Decoder(nn.Module):
             own.append(longer.slots() if isinstance(longer, StaticCache) else longer)
         return self.norm(x), state._replace(own=tuple(own), position=state.position + 1)
 
+    def swift(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """`step` of tokens (B, E) on a CPU, where `layers.swift` may go on."""
+        own, slots = cast(Written, state.own).longer()
+        line = own.line(cast(Tensor, state.line))
+        shared = cast(Shared, state.cross)
+        hidden, padding = own.hidden(line), shared.hidden(state.bias)
+        blocks = cast(swift.Ready, state.ready).blocks
+        each = zip(blocks, slots, own.layers(), shared.layers, strict=True)
+        for block, slot, back, memory in each:
+            x = swift.step(block, x, swift.Looks(slot, back, hidden, memory, padding))
+        position = state.position + 1
+        return self.norm(x), state._replace(own=own, position=position, line=line)
+
     def _swift(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """`step` in few operations."""
-        filled = stacked.Filled(state.position, state.free, state.bias)
+        """`step` in few launches of a card."""
+        filled = stacked.Filled(state.position, cast(Tensor, state.free), state.bias)
         stream, own = stacked.Stream.begun(x[:, 0], tuple(self.blocks), self.norm), []
-        for block, past, keys in zip(self.blocks, state.own, state.cross, strict=True):
+        each: Any = zip(self.blocks, cast(Any, state.own), cast(Any, state.cross), strict=True)
+        for block, past, keys in each:
             stream, longer = block.swift(stream, past, keys, filled)
             own.append(longer)
         state = state._replace(own=tuple(own), position=state.position + 1)
@@ -266,9 +301,24 @@ class Transformer(nn.Module):
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits (B, V) for the token after `tokens` (B,), and the state there."""
-        x = self._next(tokens, state)
-        x, state = self.decoder.step(x, state)
+        if not self.training and swift.goes_on(tuple(self.decoder.blocks), state.own):
+            x, state = self._placed(tokens, state)
+            x, state = self.decoder.swift(x, state)
+            return self.out(x), state
+        state = _plain(state)
+        x, state = self.decoder.step(self._next(tokens, state), state)
         return self.out(x[:, 0]), state
+
+    def _placed(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """The tokens of a swift step (B, E), and the state with room for where they stand."""
+        length, places = cast(Written, state.own).length, state.places
+        if not isinstance(self.places, positions.Sinusoidal):
+            return self._next(tokens, state)[:, 0], state
+        if places is None or length == len(places):
+            places = self.places.rows(max(ROOM, 2 * length), self.target.weight)
+        said = F.embedding(tokens, self.target.weight)
+        x = torch.add(cast(Tensor, places)[length], said, alpha=self.config.width**0.5)
+        return x, state._replace(places=places)
 
     def _next(self, tokens: Tensor, state: State) -> Tensor:
         """The tokens that come next (B, 1, E)."""
@@ -293,6 +343,15 @@ class Transformer(nn.Module):
     def _embedded(self, table: nn.Embedding, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
         # drawn small, to serve as output weights too; as large as positions when it is read
         return self.dropout(self.places(table(tokens) * self.config.width**0.5, start=start))
+
+
+def _plain(state: State) -> State:
+    """The state with a cache for each beam, if beams shared them."""
+    if state.line is None:
+        return state
+    own = cast(Written, state.own).caches(state.line)
+    cross = cast(Shared, state.cross).caches()
+    return state._replace(own=own, cross=cross, places=None, line=None, ready=None)
 
 
 def _near(keys: Cache) -> Cache:

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from regard import look
 from regard.decode import beam, beams, greedy
+from regard.kernels import one_query
 from tests.decode.tables import (
     BEGIN,
     END,
@@ -289,10 +291,67 @@ def test_a_source_that_is_done_does_not_mind_what_comes_after():
     assert found.sequences() == [[[]], [[2] * 4]]
 
 
+interpreted = pytest.mark.skipif(
+    torch.cuda.is_available() or not one_query.has_triton(), reason="needs Triton's interpreter"
+)
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """How often a step was few launches, on a CPU that passes for a card once it is called."""
+    found, chosen = [], beams._chosen
+    monkeypatch.setattr(beams, "_chosen", lambda *given: found.append(1) or chosen(*given))
+
+    def begin():
+        monkeypatch.setattr(one_query, "DEVICES", ("cuda", "cpu"))
+        return found
+
+    return begin
+
+
+@interpreted
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("model", [Trigrams, Written])
+def test_a_search_of_few_launches_is_the_search_of_many(model, mode, launched):
+    source, limits = tables(3, 4).float(), torch.tensor([5, 2, 3])
+    options = {**MARKS, "longest": limits, "width": 3, "best": 2, "length_penalty": 0.6}
+    expected = beam(model(), source, **options)
+    steps = launched()
+    with mode():
+        found = beam(model(), source, **options)
+    assert len(steps) == expected.tokens.shape[2] and found.sequences() == expected.sequences()
+    for name in ("lengths", "finished", "scores", "log_probabilities", "parents", "rows"):
+        assert_close(getattr(found, name), getattr(expected, name))
+
+
+@interpreted
+def test_what_the_launches_cannot_do_is_done_without_them(launched, monkeypatch):
+    monkeypatch.setattr(beams, "WIDEST", 2)
+    source, steps = tables(1, 3).float(), launched()
+    beam(Trigrams(), source, **MARKS, longest=2, width=3)
+    beam(Trigrams(), source.double(), **MARKS, longest=2, width=2)
+    with look():
+        beam(Trigrams(), source, **MARKS, longest=2, width=2)
+    assert not steps
+
+
+@interpreted
+@pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
+def test_few_launches_find_logits_without_a_token_to_take(launched):
+    source, steps = tables(2, 3).float(), launched()
+    source[1, 1] = math.nan
+    words = "beam: expected logits with a token to take, got NaN or only -inf at step 2"
+    with pytest.raises(ValueError, match=words):
+        beam(Trigrams(), source, **MARKS, longest=3, width=2)
+    assert steps
+
+
 @pytest.mark.gpu
-def test_a_search_on_a_card_is_the_search_on_a_cpu():
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_a_search_on_a_card_is_the_search_on_a_cpu(dtype):
     options = {**MARKS, "longest": 9, "width": 4, "best": 3, "length_penalty": 0.6}
-    ours = beam(Trigrams(), tables(9, 5).cuda(), **options)
-    theirs = beam(Trigrams(), tables(9, 5), **options)
+    source = tables(9, 5).to(dtype)
+    ours = beam(Trigrams(), source.cuda(), **options)
+    theirs = beam(Trigrams(), source, **options)
     assert ours.sequences() == theirs.sequences()
     assert_close(ours.scores.cpu(), theirs.scores)

@@ -100,6 +100,23 @@ def test_a_tensor_written_to_is_moved_though_it_is_the_same(write):
     assert moved is not state[0] and torch.equal(moved, state[0][MOVED])
 
 
+class Common:
+    """What the beams of a source have in common."""
+
+    def __init__(self, width=1):
+        self.width = width
+
+    def spread(self, width):
+        return Common(self.width * width)
+
+
+def test_a_part_that_spreads_by_itself_is_never_moved():
+    state, fresh = states.spread((tensor(), Common()), W)
+    assert state[1].width == W and states.batch("beam", state)[0] == B * W * W
+    moved = states.moved("beam", (state[0] + 0, state[1]), ROWS.repeat(W, 1), fresh)
+    assert moved[1] is state[1]
+
+
 def test_parents_that_stay_in_their_places_move_nothing():
     state = (tensor(),)
     assert states.moved("beam", state, torch.tensor([[0, 1, 2], [0, 1, 2]]), {}) is state

@@ -1,4 +1,4 @@
-"""One query of each row reads on a CPU what it reads through the door."""
+"""Queries of each row read on a CPU what they read through the door."""
 
 import pytest
 import torch
@@ -10,29 +10,34 @@ from regard.kernels import one_query_plain
 B, H, D = 3, 2, 5
 
 
-def asked(K: int, room: int) -> tuple[torch.Tensor, ...]:
-    """Queries side by side, and keys and values at the beginning of some room."""
-    q, k, v = torch.randn(B, H * D), *torch.randn(2, B, H, room, D)
+def asked(K, room, *, W=1):
+    """Queries, and keys and values at the beginning of some room."""
+    q, k, v = torch.randn(B, H, W, D), *torch.randn(2, B, H, room, D)
     return q, k[:, :, :K], v[:, :, :K]
 
 
+def joined(q, k, v, **options):
+    """What the door gives, a row for each query, the heads side by side."""
+    return attend(q, k, v, **options).transpose(1, 2).flatten(2).flatten(0, 1)
+
+
+@pytest.mark.parametrize("W", [1, 4])
 @pytest.mark.parametrize(("K", "room"), [(1, 1), (7, 7), (7, 32)])
-def test_without_a_bias_it_reads_what_attend_reads(K, room):
-    q, k, v = asked(K, room)
-    expected = attend(q.view(B, H, 1, D), k, v).flatten(1)
-    assert_close(one_query_plain.read(q, k, v, None), expected)
+def test_without_a_bias_they_read_what_attend_reads(K, room, W):
+    q, k, v = asked(K, room, W=W)
+    assert_close(one_query_plain.read(q * D**-0.5, k, v, None), joined(q, k, v))
 
 
-def test_what_a_bias_hides_is_not_read():
-    q, k, v = asked(4, 9)
+@pytest.mark.parametrize("W", [1, 4])
+def test_what_a_bias_hides_is_not_read(W):
+    q, k, v = asked(4, 9, W=W)
     lengths = torch.tensor([4, 1, 3])[:, None, None, None]
     bias = torch.zeros(()).where(torch.arange(4) < lengths, -torch.inf)  # (B, 1, 1, K)
-    expected = attend(q.view(B, H, 1, D), k, v, bias=bias).flatten(1)
-    assert_close(one_query_plain.read(q, k, v, bias), expected)
+    assert_close(one_query_plain.read(q * D**-0.5, k, v, bias), joined(q, k, v, bias=bias))
 
 
-def test_a_slice_of_what_was_projected_together_will_do():
-    q, k, v = asked(4, 4)
-    beside = torch.cat([q, q], 1)[:, : H * D]
-    assert not beside.is_contiguous()
-    assert_close(one_query_plain.read(beside, k, v, None), one_query_plain.read(q, k, v, None))
+def test_keys_may_lie_turned_and_queries_beside_others():
+    q, k, v = asked(4, 4, W=3)
+    turned, beside = k.mT.contiguous().mT, torch.cat([q, q], 3)[..., :D]
+    assert not turned.is_contiguous() and not beside.is_contiguous()
+    assert_close(one_query_plain.read(beside, turned, v, None), one_query_plain.read(q, k, v, None))

@@ -240,9 +240,8 @@ def test_a_norm_that_stands_nowhere_is_refused():
         plain(AddNorm.__new__(AddNorm), E, norm="late")
 
 
-def test_on_a_cpu_a_block_is_swift_from_a_cache_that_grows_and_not_from_slots():
+def test_the_launches_of_a_card_are_not_for_a_cpu():
     block = DecoderBlock(8, 2, 8).eval().requires_grad_(False)
     own, cross = block.start(1), block.cross.keys(torch.randn(1, 3, 8))
-    assert own.fused is not None and swiftly((block,), (own,), (cross,))
+    assert own.fused is not None and not swiftly((block,), (own,), (cross,))
     assert not swiftly((block,), (own.slots(4),), (cross,))
-    assert not swiftly((block,), (block.requires_grad_().start(1),), (cross,))

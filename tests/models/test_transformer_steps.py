@@ -5,9 +5,10 @@ import torch
 from torch.testing import assert_close
 
 from regard import door, look, use_backend
-from regard.decode import states
+from regard.decode import beam, states
 from regard.kernels import flex, one_query, one_query_attention
-from tests.models.test_transformer import KINDS, T, every, given, stepped
+from regard.layers.shared import ROOM
+from tests.models.test_transformer import KINDS, B, T, V, every, given, stepped
 
 swift = pytest.mark.skipif(
     torch.cuda.is_available() or not flex.has_triton(), reason="needs Triton's interpreter"
@@ -39,12 +40,95 @@ def test_swift_steps_are_one_whole(config, launched):
 @torch.no_grad()
 def test_swift_steps_of_a_cpu_are_one_whole(config, monkeypatch):
     model, source, target = given(config)
-    read, asked = door.read_once, []
-    monkeypatch.setattr(door, "read_once", lambda *given: asked.append(1) or read(*given))
-    assert_close(stepped(model.float(), source, target), model(source, target))
+    with use_backend("reference"):
+        whole = model(source, target)
+    state, asked = model.start(source), counted(monkeypatch)
+    steps = list(target.unbind(1))
+    for t, word in enumerate(steps):
+        steps[t], state = model.step(word, state)
+    assert_close(torch.stack(steps, 1), whole)
     every = all(x.score == "scaled_dot" for x in (config.decoder, config.cross))
     everyday = every and config.positions != "relative"
     assert len(asked) == (2 * T * config.layers if everyday else 0)
+
+
+def counted(monkeypatch):
+    """How often a CPU reads swiftly from now on."""
+    read, asked = door.read_few, []
+    monkeypatch.setattr(door, "read_few", lambda *given: asked.append(1) or read(*given))
+    return asked
+
+
+@pytest.mark.parametrize("name", ["after", "before", "learned", "none"])
+@pytest.mark.parametrize("sources", [slice(0, 1), slice(0, B)])
+@torch.no_grad()
+def test_beams_of_a_cpu_share_what_beams_of_their_own_have(name, sources, monkeypatch):
+    model, source, _ = given(KINDS[name])
+    source, asked = tuple(x[sources] for x in source), counted(monkeypatch)
+    options = {"begin": 1, "end": 2, "longest": 7, "width": 4, "best": 3}
+    found = beam(model, source, **options)
+    swift = len(asked)
+    with use_backend("reference"):
+        expected = beam(model, source, **options)
+    assert swift and len(asked) == swift
+    assert found.sequences() == expected.sequences()
+    assert torch.equal(found.parents, expected.parents)
+    assert_close(found.scores, expected.scores)
+
+
+def moving(model, source, backends, *, width=3):
+    """The logits of beams that move at random, with a backend for each step."""
+    drawn = torch.Generator().manual_seed(3)
+    state, fresh = states.spread(model.start(source), width)
+    steps = []
+    for backend in backends:
+        words = torch.randint(3, V, (B * width,), generator=drawn)
+        with use_backend(backend):
+            logits, state = model.step(words, state)
+        parents = torch.randint(width, (B, width), generator=drawn)
+        state = states.moved("beam", state, parents, fresh)
+        steps.append(logits)
+    return torch.stack(steps)
+
+
+@pytest.mark.parametrize("name", ["after", "before", "learned", "none"])
+@pytest.mark.parametrize("swiftly", [0, 2, 8])
+@torch.no_grad()
+def test_beams_of_a_cpu_go_on_swiftly_and_then_not(name, swiftly, monkeypatch):
+    model, source, _ = given(KINDS[name])
+    with use_backend("reference"):
+        expected = moving(model, source, ["reference"] * 8)
+    asked = counted(monkeypatch)
+    found = moving(model, source, ["auto"] * swiftly + ["reference"] * (8 - swiftly))
+    reading = model.config.layers
+    assert len(asked) == reading + 2 * swiftly * model.config.layers
+    assert_close(found, expected)
+
+
+@torch.no_grad()
+def test_a_swift_state_can_be_gone_on_from_twice():
+    model, source, target = given(KINDS["after"])
+    _, state = model.step(target[:, 0], model.start(source))
+    one, _ = model.step(target[:, 1], state)
+    model.step(target[:, 2], state)
+    again, _ = model.step(target[:, 1], state)
+    assert_close(one, again)
+
+
+@torch.no_grad()
+def test_a_swift_decoder_goes_on_when_its_room_is_full():
+    model, source, _ = given(KINDS["after"])
+    target = torch.randint(3, V, (B, 2 * ROOM + 3))
+    assert_close(stepped(model, source, target), model(source, target), rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+def test_nothing_of_a_swift_step_is_kept_when_weights_change():
+    model, source, target = given(KINDS["after"])
+    stepped(model, source, target)
+    for weight in model.parameters():
+        weight.mul_(1.5)
+    assert_close(stepped(model, source, target), model(source, target))
 
 
 @swift
