@@ -1,4 +1,7 @@
-"""Run this machine's benchmarks and write docs/benchmarks.md: `python -m benchmarks [NAME …]`."""
+"""Run this machine's benchmarks, or some of them, and write docs/benchmarks.md anew.
+
+`python -m benchmarks [NAME …]`
+"""
 
 import json
 import sys
@@ -27,36 +30,47 @@ the growth of a fresh process at its peak; on a card, all that PyTorch has alloc
 
 def main(names: list[str]) -> int:
     """Measure, save and print; 1 if a claim is not met."""
-    on_gpu = torch.cuda.is_available()
-    rows: list[Row] = []
-    for name in names or (ON_GPU if on_gpu else ON_CPU):
+    where = "gpu" if torch.cuda.is_available() else "cpu"
+    met = True
+    for name in names or (ON_GPU if where == "gpu" else ON_CPU):
         print(f"{name} …", flush=True)
+        rows: list[Row] = []
         for row in import_module(f"benchmarks.{name}").rows():
             rows.append(row)
             print(f"  {'met   ' if row.met else 'MISSED'} {row.claim}: {row.measured}", flush=True)
-    if not names:
-        save(rows, DOCS / "benchmarks" / f"{'gpu' if on_gpu else 'cpu'}.json")
-        (DOCS / "benchmarks.md").write_text(page())
-    return 0 if all(row.met for row in rows) else 1
+        save(rows, DOCS / "benchmarks" / f"{where}-{name}.json")
+        met = met and all(row.met for row in rows)
+    (DOCS / "benchmarks.md").write_text(page())
+    return 0 if met else 1
 
 
-def page() -> str:
-    """The page, from what every machine has saved."""
+def page(docs: Path = DOCS) -> str:
+    """The page, from what was saved of each benchmark on every machine."""
     parts = [HEAD]
-    for path in sorted((DOCS / "benchmarks").glob("*.json")):
-        found = json.loads(path.read_text())
-        parts.append(
-            f"## {found['machine']}\n\n{found['threads']} threads · Python {found['python']} · "
-            f"torch {found['torch']} · commit {found['commit']}\n\n"
-            "| claim | must | aim | measured | |\n|---|---|---|---|---|\n"
-            + "\n".join(
-                f"| {row['claim']} | {row['must']} | {row['aim']} | {row['measured']} | "
-                f"{_word(row)} |"
-                for row in found["rows"]
-            )
-            + "\n"
-        )
+    for where, order in (("cpu", ON_CPU), ("gpu", ON_GPU)):
+        paths = [docs / "benchmarks" / f"{where}-{name}.json" for name in order]
+        found = {path.stem: json.loads(path.read_text()) for path in paths if path.exists()}
+        for machine in dict.fromkeys(one["machine"] for one in found.values()):
+            parts.append(f"## {machine}\n")
+            parts += [
+                _table(stem.removeprefix(f"{where}-"), one)
+                for stem, one in found.items()
+                if one["machine"] == machine
+            ]
     return "\n".join(parts)
+
+
+def _table(name: str, found: dict[str, Any]) -> str:
+    """The rows of one benchmark, and what they were measured with."""
+    rows = [
+        f"| {row['claim']} | {row['must']} | {row['aim']} | {row['measured']} | {_word(row)} |"
+        for row in found["rows"]
+    ]
+    return (
+        f"`python -m benchmarks {name}` · {found['threads']} threads · Python {found['python']} · "
+        f"torch {found['torch']} · commit {found['commit']}\n\n"
+        "| claim | must | aim | measured | |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
 
 
 def _word(row: dict[str, Any]) -> str:
