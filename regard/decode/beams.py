@@ -159,8 +159,8 @@ def _chosen(logits: Tensor, search: _Search, state: Any, end: int, fresh: states
     """The beams with one token more, in few launches; all but the state is changed in place."""
     from regard.kernels import one_query_beams, one_query_top
 
-    # a state may have kept the last tokens, which must not change there
-    tokens = search.tokens.clone() if states.holds(state, search.tokens) else search.tokens
+    # a state may have kept the last tokens
+    tokens = states.unheld(state, search.tokens)
     most = min(2 * tokens.shape[1], logits.shape[1])
     parents = one_query_beams.advance(
         *one_query_top.top(logits, most),

@@ -156,8 +156,8 @@ def _chosen(logits: Tensor, going: _Going, state: Any, end: int) -> _Going:
     """The hypotheses with their likeliest token more, in one launch."""
     from regard.kernels import one_query_choice
 
-    # a state may have kept the last tokens, which must not change there
-    tokens = going.tokens.clone() if states.holds(state, going.tokens) else going.tokens
+    # a state may have kept the last tokens
+    tokens = states.unheld(state, going.tokens)
     one_query_choice.choose(
         logits,
         tokens,

@@ -181,6 +181,11 @@ def holds(tree: Any, x: Tensor) -> bool:
     return any(y.untyped_storage().data_ptr() == place for y in tensors)
 
 
+def unheld(tree: Any, x: Tensor) -> Tensor:
+    """`x`, or a copy where the tree holds it: what is written to it is then not written there."""
+    return x.clone() if holds(tree, x) else x
+
+
 def form(tree: Any) -> tuple[Any, ...]:
     """What two trees share if one can be written over the other: all but the numbers in tensors."""
     return tuple(

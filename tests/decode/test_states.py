@@ -176,3 +176,10 @@ def test_what_is_written_over_is_saved_first():
     a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
     states.write((a, b, torch.tensor(0)), (b, a, torch.tensor(5)))
     assert a.tolist() == [3.0, 4.0] and b.tolist() == [1.0, 2.0]
+
+
+def test_what_a_tree_holds_is_copied_and_nothing_else_is():
+    x, other = torch.zeros(3), torch.zeros(3)
+    held = states.unheld({"view": x[1:]}, x)
+    assert held is not x and torch.equal(held, x)
+    assert states.unheld({"view": x[1:]}, other) is other
