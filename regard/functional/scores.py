@@ -15,7 +15,7 @@ from torch import Tensor
 from regard import check
 from regard.check import Number
 from regard.functional.positions import distances
-from regard.functional.precision import wide
+from regard.functional.precision import tanh, wide
 
 Score = Callable[[Tensor, Tensor], Tensor]
 Folded = tuple[Tensor, Tensor, Number]
@@ -168,7 +168,7 @@ class Additive:
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
         q, k = wide(q), wide(k)
-        hidden = torch.tanh(q[:, :, :, None] + k[:, :, None])  # (B, H, Q, K, D)
+        hidden = tanh(q[:, :, :, None] + k[:, :, None])  # (B, H, Q, K, D)
         return torch.einsum("bhqkd,hd->bhqk", hidden, self.vector.to(q.dtype))
 
     def fits(self, q: Tensor, k: Tensor) -> None:

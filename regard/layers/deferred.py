@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.functional.precision import lowered
 from regard.kernels import following
+from regard.layers import gates
 
 # What a step read and the gradient of what it gave (…, ·), by the step's number.
 _Tape = dict[int, tuple[Tensor, Tensor]]
@@ -65,28 +66,13 @@ class Deferred(TorchFunctionMode):
         return self._met[met](x)
 
     def _gru(self, x: Tensor, h: Tensor, *weights: Tensor) -> Tensor:
-        """Cho et al. 2014, as `torch.nn.GRUCell` has it."""
-        of_x, of_h = self._gates(x, h, *weights)
-        h = h.to(of_x.dtype)
-        if x.is_cuda:
-            found: Tensor = torch.ops.aten._thnn_fused_gru_cell(of_x, of_h, h)[0]
-            return found
-        reset, update = torch.sigmoid(of_x[:, : -h.shape[1]] + of_h[:, : -h.shape[1]]).chunk(2, 1)
-        new = torch.tanh(of_x[:, -h.shape[1] :] + reset * of_h[:, -h.shape[1] :])
-        return torch.lerp(new, h, update)
+        return gates.gru(*self._gates(x, h, *weights), h)
 
     def _lstm(
         self, x: Tensor, hidden: tuple[Tensor, Tensor], *weights: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Hochreiter and Schmidhuber 1997, as `torch.nn.LSTMCell` has it."""
         h, c = hidden
-        of_x, of_h = self._gates(x, h, *weights)
-        if x.is_cuda:
-            h, c, _ = torch.ops.aten._thnn_fused_lstm_cell(of_x, of_h, c.to(of_x.dtype))
-            return h, c
-        into, keep, new, out = (of_x + of_h).chunk(4, 1)
-        c = torch.sigmoid(keep) * c + torch.sigmoid(into) * torch.tanh(new)
-        return torch.sigmoid(out) * torch.tanh(c), c
+        return gates.lstm(*self._gates(x, h, *weights), c)
 
     def _gates(
         self,

@@ -114,7 +114,7 @@ class MultiHead(nn.Module):
         weight = self.key.weight
         width = self.query.out_features // self.heads
         none = Cache.empty(batch, self.kv_heads, width, device=weight.device, dtype=weight.dtype)
-        return replace(none, fused=self._fused())
+        return replace(none, fused=self.fused())
 
     def step(
         self,
@@ -141,6 +141,19 @@ class MultiHead(nn.Module):
         if x.shape[1] > 1:  # one token stands on the last key: nothing is ahead of it
             rule = causal if rule is None else both(causal, rule)
         return self(x, longer, rule=rule, bias=bias, queries=queries), longer
+
+    def fused(self) -> Fused | None:
+        """The three projections as one, a copy for many steps; None where they are to learn."""
+        parts = (self.query, self.key, self.value)
+        apart = len({project.in_features for project in parts}) > 1
+        learns = torch.is_grad_enabled() and any(p.weight.requires_grad for p in parts)
+        if apart or learns or torch.compiler.is_compiling():
+            return None
+        weight = nn.Parameter(torch.cat([p.weight for p in parts]), requires_grad=False)
+        if self.query.bias is None:
+            return Fused(weight, None)
+        bias = nn.Parameter(torch.cat([p.bias for p in parts]), requires_grad=False)
+        return Fused(weight, bias)
 
     @classmethod
     def from_torch(cls, theirs: nn.MultiheadAttention) -> "MultiHead":
@@ -200,19 +213,6 @@ class MultiHead(nn.Module):
     @property
     def _widths(self) -> list[int]:
         return [project.out_features for project in (self.query, self.key, self.value)]
-
-    def _fused(self) -> Fused | None:
-        """The three projections as one, a copy for many steps; None where they are to learn."""
-        parts = (self.query, self.key, self.value)
-        apart = len({project.in_features for project in parts}) > 1
-        learns = torch.is_grad_enabled() and any(p.weight.requires_grad for p in parts)
-        if apart or learns or torch.compiler.is_compiling():
-            return None
-        weight = nn.Parameter(torch.cat([p.weight for p in parts]), requires_grad=False)
-        if self.query.bias is None:
-            return Fused(weight, None)
-        bias = nn.Parameter(torch.cat([p.bias for p in parts]), requires_grad=False)
-        return Fused(weight, bias)
 
     def _turned(self, x: Tensor, where: Callable[[int], Tensor]) -> Tensor:
         return x if self.turn is None else self.turn(x, where(x.shape[2]))

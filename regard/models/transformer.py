@@ -16,9 +16,10 @@ from torch.nn import functional as F
 from regard import check
 from regard.functional.scores import Score
 from regard.layers import blocks as stacked
-from regard.layers import positions, scores, swift
+from regard.layers import positions, products, scores, swift
 from regard.layers.blocks import DecoderBlock, Dropped, EncoderBlock, Norm, Scores, begin
-from regard.layers.caches import Cache, Fused, Slots, StaticCache
+from regard.layers.caches import Cache, Slots, StaticCache
+from regard.layers.products import Make
 from regard.layers.scores import FactorsScore, LearnedScore, RelativeScore
 from regard.layers.shared import ROOM, Shared, Written
 
@@ -141,7 +142,7 @@ class Encoder(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.blocks = nn.ModuleList(
+        blocks = [
             EncoderBlock(
                 config.width,
                 config.heads,
@@ -151,15 +152,19 @@ class Encoder(nn.Module):
                 score=_own_score(config, config.encoder),
             )
             for _ in range(config.layers)
-        )
+        ]
+        self.blocks = cast(Sequence[EncoderBlock], nn.ModuleList(blocks))
         self.norm = _last_norm(config)
 
-    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+    def forward(self, x: Tensor, bias: Tensor, ready: swift.Ready | None = None) -> Tensor:
         """What each token (B, S, E) says in its sentence."""
-        blocks = cast(Sequence[EncoderBlock], tuple(self.blocks))
-        swiftly = swift.reads(blocks, x)
-        for block in blocks:
-            x = swift.read(block, x, bias) if swiftly else block(x, bias=bias)
+        if not swift.reads(tuple(self.blocks), x):
+            for block in self.blocks:
+                x = block(x, bias=bias)
+            return self.norm(x)
+        blocks = (swift.Reading.of(block, products.plain) for block in self.blocks)
+        for reading in blocks if ready is None else ready.reading:
+            x = reading(x, bias)
         return self.norm(x)
 
 
@@ -196,25 +201,12 @@ class Decoder(nn.Module):
         B, device = memory.shape[0], memory.device
         own = tuple(block.start(B) for block in self.blocks)
         cross = tuple(block.cross.keys(memory) for block in self.blocks)
-        position = torch.zeros((), dtype=torch.int64, device=device)
-        if size is None and swift.begins(tuple(self.blocks), own, cross):
-            fused = tuple(cast(Fused, cache.fused) for cache in own)
-            line = position.new_zeros(B, 0)
-            return State(
-                Written.of(own, fused),
-                Shared.of(cross),
-                bias,
-                position,
-                free=None,
-                line=line,
-                ready=swift.Ready.of(tuple(self.blocks), fused),
-            )
         hidden = memory.new_full((B, 1, 1, size or 0), -torch.inf)
         return State(
             own=own if size is None else tuple(cache.slots(size) for cache in own),
             cross=tuple(map(_near, cross)),
             bias=bias,
-            position=position,
+            position=torch.zeros((), dtype=torch.int64, device=device),
             free=None if size is None else hidden,
         )
 
@@ -232,19 +224,6 @@ class Decoder(nn.Module):
             x, longer = block.step(x, past, keys, memory_bias=state.bias)
             own.append(longer.slots() if isinstance(longer, StaticCache) else longer)
         return self.norm(x), state._replace(own=tuple(own), position=state.position + 1)
-
-    def swift(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        """`step` of tokens (B, E) on a CPU, where `layers.swift` may go on."""
-        own, slots = cast(Written, state.own).longer()
-        line = own.line(cast(Tensor, state.line))
-        shared = cast(Shared, state.cross)
-        hidden, padding = own.hidden(line), shared.hidden(state.bias)
-        blocks = cast(swift.Ready, state.ready).blocks
-        each = zip(blocks, slots, own.layers(), shared.layers, strict=True)
-        for block, slot, back, memory in each:
-            x = swift.step(block, x, swift.Looks(slot, back, hidden, memory, padding))
-        position = state.position + 1
-        return self.norm(x), state._replace(own=own, position=position, line=line)
 
     def _swift(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         """`step` in few launches of a card."""
@@ -287,14 +266,33 @@ class Transformer(nn.Module):
         memory, bias = self._read(source)
         return self.out(self.decoder(self._embedded(self.target, target), memory, bias))
 
-    def start(self, source: tuple[Tensor, Tensor], *, size: int | None = None) -> State:
+    def ready(self, make: Make) -> swift.Ready | None:
+        """The weights of now for `start` on a CPU; None if an attention is no everyday one."""
+        reads, writes = tuple(self.encoder.blocks), tuple(self.decoder.blocks)
+        everyday = swift.everyday(reads) and swift.everyday(writes)
+        return swift.Ready.of(reads, writes, self.out, make) if everyday else None
+
+    def start(
+        self,
+        source: tuple[Tensor, Tensor],
+        *,
+        size: int | None = None,
+        ready: swift.Ready | None = None,
+    ) -> State:
         """The state before the first token; `source` as in `forward`.
 
         Args:
             size: how many tokens of the target there is room for, in caches whose shapes never
                 change; None lets them grow.
+            ready: what `ready` gave, to be used where nobody looks and nothing learns.
         """
-        state = self.decoder.start(*self._read(source), size)
+        (memory, bias), writes = self._read(source, ready), tuple(self.decoder.blocks)
+        if size is None and swift.begins(writes, memory):
+            ready = ready or swift.Ready.of((), writes, self.out, products.plain)
+            position = torch.zeros((), dtype=torch.int64)
+            line = position.new_zeros(len(memory), 0)
+            return State(*ready.begun(memory, bias), bias, position, None, line=line, ready=ready)
+        state = self.decoder.start(memory, bias, size)
         if size is None or not isinstance(self.places, positions.Sinusoidal):
             return state
         return state._replace(places=self.places.rows(size, self.target.weight))
@@ -302,12 +300,17 @@ class Transformer(nn.Module):
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits (B, V) for the token after `tokens` (B,), and the state there."""
         if not self.training and swift.goes_on(tuple(self.decoder.blocks), state.own):
-            x, state = self._placed(tokens, state)
-            x, state = self.decoder.swift(x, state)
-            return self.out(x), state
+            return self._swift(*self._placed(tokens, state))
         state = _plain(state)
         x, state = self.decoder.step(self._next(tokens, state), state)
         return self.out(x[:, 0]), state
+
+    def _swift(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """`step` of tokens (B, E) on a CPU, where `layers.swift` goes on."""
+        ready, own, cross = (cast(Any, x) for x in (state.ready, state.own, state.cross))
+        x, own, line = ready.written(x, own, state.line, cross, state.bias)
+        state = state._replace(own=own, position=state.position + 1, line=line)
+        return ready.out(self.decoder.norm(x)), state
 
     def _placed(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """The tokens of a swift step (B, E), and the state with room for where they stand."""
@@ -328,7 +331,9 @@ class Transformer(nn.Module):
         x = positions.looked_up(tokens, table, state.places, state.position, scale=scale)
         return x[:, None]
 
-    def _read(self, source: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    def _read(
+        self, source: tuple[Tensor, Tensor], ready: swift.Ready | None = None
+    ) -> tuple[Tensor, Tensor]:
         """What the source says (B, S, E), and the bias that hides its padding (B, 1, 1, S)."""
         check.sentences("Transformer", source)
         tokens, lengths = source
@@ -338,7 +343,7 @@ class Transformer(nn.Module):
         x = self._embedded(self.source, tokens)
         # in the dtype of the queries, it is a mask as it stands
         bias = x.new_zeros(()).where(real, -torch.inf)[:, None, None]
-        return self.encoder(x, bias), bias
+        return self.encoder(x, bias, ready), bias
 
     def _embedded(self, table: nn.Embedding, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
         # drawn small, to serve as output weights too; as large as positions when it is read
@@ -349,7 +354,7 @@ def _plain(state: State) -> State:
     """The state with a cache for each beam, if beams shared them."""
     if state.line is None:
         return state
-    own = cast(Written, state.own).caches(state.line)
+    own = cast(swift.Ready, state.ready).caches(cast(Written, state.own), state.line)
     cross = cast(Shared, state.cross).caches()
     return state._replace(own=own, cross=cross, places=None, line=None, ready=None)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.functional.precision import lowered, wide
+from regard.functional.precision import lowered, tanh, wide
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -23,3 +23,15 @@ def test_autocast_lowers_all_but_float64_where_it_is_on():
     with torch.autocast("cpu", torch.bfloat16):
         assert lowered(x).dtype == torch.bfloat16
         assert lowered(exact) is exact
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tanh_is_that_of_torch_but_for_two_roundings(dtype, learns):
+    x = torch.cat([torch.linspace(-30, 30, 10_001), torch.logspace(-9, 0, 1000)])
+    exact = x.double().tanh() if dtype == torch.float32 else x.to(dtype).tanh()
+    found = tanh(x.to(dtype).clone().requires_grad_(learns))
+    assert found.dtype == dtype and found.requires_grad == learns
+    assert (found - exact).abs().max() <= 2 * torch.finfo(dtype).eps
+    ends = tanh(torch.tensor([-torch.inf, torch.inf, torch.nan], dtype=dtype))
+    assert ends.tolist()[:2] == [-1, 1] and ends[2].isnan()

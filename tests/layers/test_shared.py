@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from regard import attend
 from regard.kernels.one_query import LEAST
-from regard.layers.caches import Cache, Fused
+from regard.layers.caches import Cache
 from regard.layers.shared import ROOM, Shared, Written
 
 L, B, H, D, W = 2, 3, 2, 4, 3
@@ -17,17 +17,17 @@ def memories(size):
 
 
 def nothing():
-    fused = tuple(Fused(torch.nn.Parameter(torch.randn(1, 1)), None) for _ in range(L))
-    return Written.of([Cache.empty(B, H, D) for _ in range(L)], fused)
+    return Written.of([Cache.empty(B, H, D) for _ in range(L)])
 
 
 @pytest.mark.parametrize("size", [5, LEAST, 20])
 @pytest.mark.parametrize("width", [1, W])
-def test_a_memory_is_read_by_the_beams_of_its_source(size, width):
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_memory_is_read_by_the_beams_of_its_source(size, width, padded):
     caches, q = memories(size), torch.randn(B, H, width, D)
-    lengths = torch.tensor([size, 1, size - 2])[:, None, None, None]
+    lengths = torch.tensor([size, 1, size - 2] if padded else [size] * 3)[:, None, None, None]
     bias = torch.zeros(()).where(torch.arange(size) < lengths, -torch.inf)
-    shared = Shared.of(caches).spread(width)
+    shared = Shared.of(caches, bias).spread(width)
     hidden = shared.hidden(bias.repeat_interleave(width, 0))
     for layer, own, rows in zip(shared.layers, caches, shared.caches(), strict=True):
         expected = attend(q, own.k, own.v, bias=bias)

@@ -6,9 +6,9 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from regard import look, use_backend
-from regard.layers import swift
+from regard.layers import products, swift
 from regard.layers.blocks import DecoderBlock, EncoderBlock
-from regard.layers.shared import Shared, Written
+from regard.layers.shared import Written
 
 E, H, INNER, S, T = 12, 3, 20, 7, 4
 KINDS = {
@@ -16,6 +16,7 @@ KINDS = {
     "before": {"norm": "before"},
     "gelu": {"activation": F.gelu},
 }
+exact = pytest.mark.parametrize("make", [products.plain, products.packed])
 every = pytest.mark.parametrize("options", KINDS.values(), ids=KINDS.keys())
 
 
@@ -28,48 +29,47 @@ def hiding(B):
 def begun(options, B):
     torch.manual_seed(2)
     blocks = tuple(DecoderBlock(E, H, INNER, **options).eval() for _ in range(2))
-    memory = torch.randn(B, S, E)
-    return blocks, [b.start(B) for b in blocks], [b.cross.keys(memory) for b in blocks]
+    return blocks, torch.randn(B, S, E)
 
 
 @every
+@exact
 @pytest.mark.parametrize("B", [1, 9])
 @torch.no_grad()
-def test_a_swift_step_is_a_step(options, B):
-    (blocks, own, cross), bias = begun(options, B), hiding(B)
-    assert swift.begins(blocks, own, cross)
-    fused = tuple(cache.fused for cache in own)
-    written, shared = Written.of(own, fused), Shared.of(cross)
-    ready, line = swift.Ready.of(blocks, fused), torch.zeros(B, 0, dtype=torch.int64)
+def test_a_swift_step_is_a_step(options, make, B):
+    blocks, memory, bias = *begun(options, B), hiding(B)
+    own, cross = [b.start(B) for b in blocks], [b.cross.keys(memory) for b in blocks]
+    assert swift.begins(blocks, memory)
+    ready = swift.Ready.of((), blocks, torch.nn.Linear(E, 2), make)
+    (written, shared), line = ready.begun(memory, bias), torch.zeros(B, 0, dtype=torch.int64)
     for _ in range(T):
-        x = y = torch.randn(B, E)
-        written, slots = written.longer()
-        line = written.line(line)
-        hidden, padding = written.hidden(line), shared.hidden(bias)
-        rows = zip(ready.blocks, slots, written.layers(), shared.layers, strict=True)
-        for i, (block, slot, back, memory) in enumerate(rows):
-            x = swift.step(block, x, swift.Looks(slot, back, hidden, memory, padding))
-            y, own[i] = blocks[i].step(y.view(B, 1, E), own[i], cross[i], memory_bias=bias)
-            assert_close(x, y.view(B, E))
+        x = torch.randn(B, E)
+        y = x[:, None]
+        x, written, line = ready.written(x, written, line, shared, bias)
+        for i, block in enumerate(blocks):
+            y, own[i] = block.step(y, own[i], cross[i], memory_bias=bias)
+        assert_close(x, y[:, 0])
 
 
 @every
+@exact
 @torch.no_grad()
-def test_swift_reading_is_the_block(options):
+def test_swift_reading_is_the_block(options, make):
     block, x, bias = EncoderBlock(E, H, INNER, **options).eval(), torch.randn(9, S, E), hiding(9)
     assert swift.reads((block,), x)
-    assert_close(swift.read(block, x, bias), block(x, bias=bias))
+    assert_close(swift.Reading.of(block, make)(x, bias), block(x, bias=bias))
 
 
 @torch.no_grad()
 def test_who_follows_sees_every_step():
-    blocks, own, cross = begun({}, 2)
-    written = Written.of(own, tuple(cache.fused for cache in own))
+    blocks, memory = begun({}, 2)
+    own = [block.start(2) for block in blocks]
+    written = Written.of(own)
     x, (encoder,) = torch.randn(2, S, E), [EncoderBlock(E, H, INNER).eval()]
 
     def may():
         return (
-            swift.begins(blocks, own, cross),
+            swift.begins(blocks, memory),
             swift.goes_on(blocks, written),
             swift.reads((encoder,), x),
         )

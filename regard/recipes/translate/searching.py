@@ -1,9 +1,16 @@
 """From sentences to their translations: many at a time, or one with all that the beams found."""
 
-from typing import Any
+from typing import Any, Literal
+
+from torch import nn
 
 from regard import decode
 from regard.data.batches import BEGIN, END, Batch, TokenBatches
+from regard.layers import products
+from regard.layers.prepared import prepared
+
+# What matrices are multiplied in.
+Precision = Literal["float32", "int8"]
 
 # Source or target tokens in a batch when nothing has to be remembered for a backward pass.
 AT_ONCE = 8192
@@ -13,30 +20,46 @@ PENALTY = 1.0
 
 
 def translated(
-    model: Any, vocabulary: Any, texts: list[str], *, beam: int = 1, length_penalty: float = PENALTY
+    model: nn.Module,
+    vocabulary: Any,
+    texts: list[str],
+    *,
+    beam: int = 1,
+    length_penalty: float = PENALTY,
+    precision: Precision = "float32",
 ) -> list[str]:
     """The best translation of each text."""
+    ready, device = _ready(model, precision), next(model.parameters()).device
     sources = vocabulary.encode_all(texts)
     most = AT_ONCE // beam
     batches = TokenBatches([(s, []) for s in sources], tokens=most, seed=0, shuffle=False)
     found = [""] * len(texts)
     for batch in batches.epoch(0):
-        decoded = _searched(model, batch, beam, length_penalty)
+        decoded = _searched(ready, batch.to(device), beam, length_penalty)
         for index, best in zip(batch.indices.tolist(), decoded.sequences(), strict=True):
             found[index] = vocabulary.decode(best[0])
     return found
 
 
-def searched(model: Any, source: list[int], beam: int, *, best: int = 1) -> decode.Decoded:
+def searched(model: nn.Module, source: list[int], beam: int, *, best: int = 1) -> decode.Decoded:
     """The `best` hypotheses for one source."""
     [batch] = TokenBatches([(source, [])], tokens=AT_ONCE, seed=0).epoch(0)
-    return _searched(model, batch, beam, PENALTY, best=best)
+    batch = batch.to(next(model.parameters()).device)
+    return _searched(_ready(model, "float32"), batch, beam, PENALTY, best=best)
+
+
+def _ready(model: nn.Module, precision: Precision) -> Any:
+    """What is decoded: on a CPU, a model whose weights were made ready."""
+    if next(model.parameters()).is_cuda:
+        if precision == "int8":
+            raise ValueError("translate: int8 is for a CPU, and the model lies on a card")
+        return model
+    return prepared(model, products.int8 if precision == "int8" else products.packed)
 
 
 def _searched(
     model: Any, batch: Batch, beam: int, length_penalty: float, *, best: int = 1
 ) -> decode.Decoded:
-    batch = batch.to(next(model.parameters()).device)
     source = (batch.source, batch.source_lengths)
     longest = 2 * batch.source_lengths + 10
     if beam == 1:
