@@ -15,9 +15,11 @@ from regard.layers.caches import Cache, Fused, Keys, SameKeys, Slots
 from regard.layers.feed_forward import Activation, FeedForward
 from regard.layers.multi_head import MultiHead, Turn
 from regard.layers.positions import Learned
-from regard.layers.scores import LearnedScore
+from regard.layers.scores import AdditiveScore, LearnedScore
 
 Norm = Literal["before", "after"]
+# artanh √⅓, where the second derivative of tanh is largest
+BEND = 0.66
 
 
 class Dropped(NamedTuple):
@@ -305,8 +307,9 @@ def begin(module: nn.Module) -> None:
     """Draw the weights of a module where Transformers train, normed after each layer too.
 
     Matrices are Glorot's, smaller where queries, keys and values are made: as one matrix for all
-    three would be. An embedding is drawn so that it may serve as output weights, and is read √E
-    times as large; learned positions are drawn like one.
+    three would be. Queries of additive scores begin where tanh bends most, so that what small
+    queries and keys say together counts: at 0 it is straight. An embedding is drawn so that it may
+    serve as output weights, and is read √E times as large; learned positions are drawn like one.
     """
     if isinstance(module, nn.Embedding):
         nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
@@ -319,6 +322,9 @@ def begin(module: nn.Module) -> None:
     elif isinstance(module, MultiHead):
         for project in (module.query, module.key, module.value):
             nn.init.xavier_uniform_(project.weight, gain=2**-0.5)
+        if isinstance(module.score, AdditiveScore):
+            module.score.begin()
+            nn.init.constant_(module.query.bias, BEND)
 
 
 def _shares(dropout: float | Dropped) -> Dropped:

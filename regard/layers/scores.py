@@ -47,6 +47,12 @@ class AdditiveScore(nn.Module):
         super().__init__()
         self.vector = nn.Parameter(_uniform(heads, width, wide=width))
 
+    def begin(self) -> None:
+        """Draw a vector that suits a Transformer: large enough that weights differ at once."""
+        # of 1, 4 and 12 times what is drawn else, the best on development pairs of Multi30k
+        most = 12 * self.vector.shape[1] ** -0.5
+        nn.init.uniform_(self.vector, -most, most)
+
     def value(self) -> Additive:
         """The score, as kernels know it."""
         return Additive(self.vector)

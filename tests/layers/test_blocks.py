@@ -158,6 +158,25 @@ def test_weights_begin_within_glorot_s_bounds():
         assert drawn.std().item() == pytest.approx(96**-0.5, rel=0.1)
 
 
+def test_additive_scores_begin_where_small_queries_and_keys_matter_together():
+    torch.manual_seed(0)
+    block = EncoderBlock(96, H, 192, score=AdditiveScore(H, 96 // H))
+    block.apply(begin)
+    assert torch.equal(block.own.query.bias, torch.full((96,), 0.66))
+    assert not block.own.key.bias.any()
+    most = 12 * (96 // H) ** -0.5
+    assert 0.95 * most < block.own.score.vector.abs().max() <= most
+
+    def together(bias):
+        """How much of a score is neither the query's nor the key's own part."""
+        q, k = torch.randn(2, 1, H, 40, 96 // H) / 10
+        scores = block.own.score.value()(q + bias, k)
+        alone = scores.mean(3, keepdim=True) + scores.mean(2, keepdim=True)
+        return (scores - alone + scores.mean((2, 3), keepdim=True)).std()
+
+    assert together(0.66) > 3 * together(0.0)
+
+
 def test_the_future_does_not_leak_through_a_decoder_block():
     block, x, memory = DecoderBlock(E, H, INNER), torch.randn(B, Q, E), torch.randn(B, K, E)
     changed = x.clone()
