@@ -28,7 +28,7 @@ SIZES = {"vocabulary": V, "width": 256, "heads": 8, "layers": 4, "inner": 1024}
 # 9.9 million parameters; JoeyNMT's has 10.2, since its output is as wide as its states
 RNN = {"vocabulary": V, "embedding": 256, "width": 512, "alignment": 512, "readout": 256}
 JOEY = {"vocabulary": V, "embedding": 256, "width": 384}
-ROUNDS = 7
+ROUNDS = 15
 
 
 class Endless:
