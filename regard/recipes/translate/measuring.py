@@ -37,7 +37,7 @@ class Evaluation:
     # 1 is greedy, and quick
     beam: int = 1
     length_penalty: float = PENALTY
-    # int8 multiplies in eight bits, on a CPU: quicker, and not quite the same
+    # of translating, on a CPU: int8 is quicker, and not quite the same; the loss stays float32's
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:

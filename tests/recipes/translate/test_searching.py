@@ -1,9 +1,15 @@
 """Searching: as it was asked for, and no sentence by its neighbours."""
 
+from types import SimpleNamespace
+
+import pytest
+from torch import nn
+
 from regard import decode
 from regard.data.batches import END
+from regard.layers import products
 from regard.recipes import translate
-from regard.recipes.translate import Evaluation
+from regard.recipes.translate import Evaluation, searching
 from regard.recipes.translate.searching import translated
 
 
@@ -28,3 +34,26 @@ def test_a_translation_does_not_depend_on_its_neighbours(loaded):
     finally:
         loaded.model.out.bias.data[END] += 1e4
     assert beside[0] == alone[0]
+
+
+def test_matrices_are_multiplied_in_what_was_asked_for(loaded, monkeypatch):
+    made = []
+    for name in ("packed", "int8"):
+        make = getattr(products, name)
+        kept = lambda *given, name=name, make=make: made.append(name) or make(*given)  # noqa: E731
+        monkeypatch.setattr(products, name, kept)
+    exact = translate.evaluate(loaded, Evaluation())
+    assert exact["precision"] == "float32" and set(made) == {"packed"}
+    made.clear()
+    rounded = translate.evaluate(loaded, Evaluation(precision="int8"))
+    assert rounded["precision"] == "int8" and set(made) == {"int8"}
+    assert rounded["loss"] == exact["loss"]
+    assert abs(rounded["bleu"] - exact["bleu"]) < 10
+
+
+def test_eight_bits_are_refused_on_a_card():
+    on_card = nn.Module()
+    on_card.parameters = lambda: iter([SimpleNamespace(is_cuda=True)])
+    assert searching._ready(on_card, "float32") is on_card
+    with pytest.raises(ValueError, match="translate: int8 is for a CPU, and the model lies on a"):
+        searching._ready(on_card, "int8")
