@@ -67,8 +67,12 @@ def plain(weight: Tensor, bias: Tensor | None, relu: bool = False) -> Product:
 
 
 def packed(weight: Tensor, bias: Tensor | None, relu: bool = False) -> Product:
-    """A product by float32 weights that oneDNN has packed; a plain one where there is no oneDNN."""
-    if not torch.backends.mkldnn.is_available() or weight.dtype != torch.float32:
+    """A product by weights that oneDNN has packed; a plain one where there is nothing to pack.
+
+    It packs float32 on a CPU.
+    """
+    apt = weight.device.type == "cpu" and weight.dtype == torch.float32
+    if not apt or not torch.backends.mkldnn.is_available():
         return plain(weight, bias, relu)
     lying = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
     return _Packed(lying, _fixed(bias), "relu" if relu else "none")
@@ -82,6 +86,8 @@ def int8(weight: Tensor, bias: Tensor | None, relu: bool = False) -> Product:
     """
     if _engine() == "none":
         raise ValueError("int8: this PyTorch has no products in eight bits")
+    if weight.device.type != "cpu":
+        raise ValueError(f"int8: expected weights on a CPU, got {weight.device}")
     weight = weight.detach().float()
     scales = (weight.abs().amax(1).double() / 127).clamp(min=1e-12)
     with warnings.catch_warnings():

@@ -81,8 +81,8 @@ def test_they_keep_the_weights_of_when_they_were_made(make):
 
 
 def test_other_dtypes_and_machines_without_onednn_get_plain_ones(monkeypatch):
-    half = products.packed(torch.randn(OUT, IN).double(), None)
-    assert isinstance(half, products.Plain)
+    for weight in (torch.randn(OUT, IN).double(), torch.empty(OUT, IN, device="meta")):
+        assert isinstance(products.packed(weight, None), products.Plain)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert isinstance(products.packed(torch.randn(OUT, IN), None), products.Plain)
 
@@ -91,3 +91,8 @@ def test_a_torch_without_eight_bits_is_told_of(monkeypatch):
     monkeypatch.setattr(products, "_engine", lambda: "none")
     with pytest.raises(ValueError, match="int8: this PyTorch has no products in eight bits"):
         products.int8(torch.randn(OUT, IN), None)
+
+
+def test_eight_bits_elsewhere_than_on_a_cpu_are_refused():
+    with pytest.raises(ValueError, match="int8: expected weights on a CPU, got meta"):
+        products.int8(torch.empty(OUT, IN, device="meta"), None)
