@@ -35,10 +35,11 @@ class Prepared(NamedTuple):
 
 @torch.no_grad()
 def prepared(model: nn.Module, make: Make = products.packed) -> Any:
-    """What `regard.decode` takes in place of a model, on a CPU, with its weights of now.
+    """What `regard.decode` takes in place of a model on a CPU, while its weights stay as they are.
 
-    Packed in float32 it gives the model's own numbers, rounded in another order; `products.int8`
-    gives numbers near to them. On a card, decode the model itself.
+    When they have learned, make it anew: part of them was copied. Packed in float32 it gives the
+    model's own numbers, rounded in another order; `products.int8` gives numbers near to them. On a
+    card, decode the model itself.
 
     Args:
         model: which is to be decoded, and not to learn.

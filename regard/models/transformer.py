@@ -266,6 +266,7 @@ class Transformer(nn.Module):
         memory, bias = self._read(source)
         return self.out(self.decoder(self._embedded(self.target, target), memory, bias))
 
+    @torch.no_grad()
     def ready(self, make: Make) -> swift.Ready | None:
         """The weights of now for `start` on a CPU; None if an attention is no everyday one."""
         reads, writes = tuple(self.encoder.blocks), tuple(self.decoder.blocks)
