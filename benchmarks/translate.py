@@ -17,8 +17,8 @@ from benchmarks.measure import Row, in_words
 from benchmarks.translate_peers import Peer, Timed
 from regard import decode
 from regard.layers import products
-from regard.layers.prepared import prepared
 from regard.layers.products import Make
+from regard.layers.ready import prepared
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 

@@ -9,7 +9,7 @@ from regard.layers.learned_queries import LearnedQueries
 from regard.layers.local import LocalM, LocalP
 from regard.layers.multi_head import MultiHead
 from regard.layers.positions import Learned, RelativeBias, Rotary, Sinusoidal, Unplaced
-from regard.layers.prepared import prepared
+from regard.layers.ready import prepared
 from regard.layers.scores import (
     AdditiveScore,
     CosineScore,

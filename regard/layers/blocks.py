@@ -324,7 +324,8 @@ def begin(module: nn.Module) -> None:
             nn.init.xavier_uniform_(project.weight, gain=2**-0.5)
         if isinstance(module.score, AdditiveScore):
             module.score.begin()
-            nn.init.constant_(module.query.bias, BEND)
+            if module.query.bias is not None:
+                nn.init.constant_(module.query.bias, BEND)
 
 
 def _shares(dropout: float | Dropped) -> Dropped:

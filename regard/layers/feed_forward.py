@@ -31,13 +31,8 @@ class FeedForward(nn.Module):
         """Each token (…, E) by itself."""
         return self.out(self.dropout(self.activation(self.inner(x))))
 
-    def within(self, x: Tensor) -> Tensor:
-        """What is inside for tokens (…, E), where nothing is dropped: (…, inner)."""
-        inner = self.inner(x)
-        return F.relu_(inner) if self.activation is F.relu else self.activation(inner)
-
     def within_few(self, x: Tensor) -> Tensor:
-        """The same for few tokens (B, E) on a card, of which nothing is learned: one launch."""
+        """What is inside (B, inner) for few tokens (B, E) on a card: one launch, no gradient."""
         from regard.kernels.one_query_linear import linear
 
         bent = self.activation is F.relu

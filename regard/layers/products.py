@@ -6,7 +6,7 @@ What is made here keeps the weights as they were. Who trains on makes it anew.
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +14,14 @@ from torch.nn import functional as F
 
 # Of rows (…, I) rows (…, O).
 Product = Callable[[Tensor], Tensor]
-# From weights (O, I), a bias (O,) and whether what is negative becomes 0 to a product.
-Make = Callable[[Tensor, Tensor | None, bool], Product]
+
+
+@runtime_checkable
+class Make(Protocol):
+    """What makes a product, such as `packed` or `int8`."""
+
+    def __call__(self, weight: Tensor, bias: Tensor | None, relu: bool = False) -> Product:
+        """The product by weights (O, I) and a bias (O,), with ReLU behind it if so wished."""
 
 
 @dataclass(frozen=True, eq=False)

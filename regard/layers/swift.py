@@ -265,18 +265,18 @@ def _by_heads(layer: MultiHead, fused: Fused, make: Make) -> Product:
         q, k, v = x.unflatten(0, (3, layer.heads, -1))  # (H, D, ·)
         return torch.stack([q * q.shape[1] ** -0.5, k, v], 1).flatten(0, 2)
 
-    return make(turned(fused.weight), None if fused.bias is None else turned(fused.bias), False)
+    return make(turned(fused.weight), None if fused.bias is None else turned(fused.bias))
 
 
 def _to_keys(layer: MultiHead, make: Make) -> Product:
     """The product to keys and to values, one behind the other."""
     parts = (layer.key, layer.value)
     bias = None if layer.key.bias is None else torch.cat([part.bias for part in parts])
-    return make(torch.cat([part.weight for part in parts]), bias, False)
+    return make(torch.cat([part.weight for part in parts]), bias)
 
 
 def _scaled(layer: MultiHead, make: Make) -> Product:
     """The product to queries that are scaled before they are asked."""
     query, scale = layer.query, (layer.query.out_features // layer.heads) ** -0.5
     bias = None if query.bias is None else query.bias * scale
-    return make(query.weight * scale, bias, False)
+    return make(query.weight * scale, bias)

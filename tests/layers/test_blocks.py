@@ -175,6 +175,7 @@ def test_additive_scores_begin_where_small_queries_and_keys_matter_together():
         return (scores - alone + scores.mean((2, 3), keepdim=True)).std()
 
     assert together(0.66) > 3 * together(0.0)
+    MultiHead(96, H, score=AdditiveScore(H, 96 // H), bias=False).apply(begin)
 
 
 def test_the_future_does_not_leak_through_a_decoder_block():

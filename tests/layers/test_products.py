@@ -62,7 +62,7 @@ def test_weights_of_zeros_give_the_bias(make):
 
 
 @every
-def test_what_is_met_stays_as_it_was_and_learns_nothing(make):
+def test_what_is_met_stays_as_it_was(make):
     linear, x = nn.Linear(IN, OUT), torch.randn(4, IN)
     kept = x.clone()
     product = products.of(linear, make)

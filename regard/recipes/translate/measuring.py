@@ -74,13 +74,25 @@ def evaluate(loaded: Any, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def measured(
-    loaded: Any, pairs: list[Pair], *, beam: int, **how: Any
+    loaded: Any,
+    pairs: list[Pair],
+    *,
+    beam: int,
+    length_penalty: float = PENALTY,
+    precision: Precision = "float32",
 ) -> tuple[dict[str, Any], list[str]]:
-    """The numbers of some pairs, and the translations they are of; `how` as in `translated`."""
+    """The numbers of some pairs, and the translations they are of."""
     model, vocabulary = loaded.model, loaded.tokenizer
     began = time.perf_counter()
     sources = [pair.source for pair in pairs]
-    texts = translated(model, vocabulary, sources, beam=beam, **how)
+    texts = translated(
+        model,
+        vocabulary,
+        sources,
+        beam=beam,
+        length_penalty=length_penalty,
+        precision=precision,
+    )
     seconds = time.perf_counter() - began
     held = TokenBatches(examples(pairs, vocabulary), tokens=AT_ONCE, seed=0, shuffle=False)
     numbers = {
@@ -88,7 +100,7 @@ def measured(
         "loss": mean_loss(model, held),
         "pairs": len(pairs),
         "beam": beam,
-        "precision": how.get("precision", "float32"),
+        "precision": precision,
         "sentences_a_second": len(pairs) / seconds,
     }
     return numbers, texts

@@ -2,12 +2,13 @@
 
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from regard import decode
 from regard.data.batches import BEGIN, END, Batch, TokenBatches
 from regard.layers import products
-from regard.layers.prepared import prepared
+from regard.layers.ready import prepared
 
 # What matrices are multiplied in.
 Precision = Literal["float32", "int8"]
@@ -29,7 +30,7 @@ def translated(
     precision: Precision = "float32",
 ) -> list[str]:
     """The best translation of each text."""
-    ready, device = _ready(model, precision), next(model.parameters()).device
+    ready, device = _ready(model, precision), _device(model)
     sources = vocabulary.encode_all(texts)
     most = AT_ONCE // beam
     batches = TokenBatches([(s, []) for s in sources], tokens=most, seed=0, shuffle=False)
@@ -44,13 +45,16 @@ def translated(
 def searched(model: nn.Module, source: list[int], beam: int, *, best: int = 1) -> decode.Decoded:
     """The `best` hypotheses for one source."""
     [batch] = TokenBatches([(source, [])], tokens=AT_ONCE, seed=0).epoch(0)
-    batch = batch.to(next(model.parameters()).device)
-    return _searched(_ready(model, "float32"), batch, beam, PENALTY, best=best)
+    return _searched(_ready(model, "float32"), batch.to(_device(model)), beam, PENALTY, best=best)
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
 
 
 def _ready(model: nn.Module, precision: Precision) -> Any:
     """What is decoded: on a CPU, a model whose weights were made ready."""
-    if next(model.parameters()).is_cuda:
+    if _device(model).type == "cuda":
         if precision == "int8":
             raise ValueError("translate: int8 is for a CPU, and the model lies on a card")
         return model

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+import torch
 from torch import nn
 
 from regard import decode
@@ -53,7 +54,7 @@ def test_matrices_are_multiplied_in_what_was_asked_for(loaded, monkeypatch):
 
 def test_eight_bits_are_refused_on_a_card():
     on_card = nn.Module()
-    on_card.parameters = lambda: iter([SimpleNamespace(is_cuda=True)])
+    on_card.parameters = lambda: iter([SimpleNamespace(device=torch.device("cuda"))])
     assert searching._ready(on_card, "float32") is on_card
     with pytest.raises(ValueError, match="translate: int8 is for a CPU, and the model lies on a"):
         searching._ready(on_card, "int8")

@@ -66,8 +66,8 @@ class _Recurrent(nn.Module):
     def __init__(self, net: nn.Module, make: Make):
         _alike(self, net)
         weights = {name.removesuffix("_l0"): x for name, x in net.named_parameters(recurse=False)}
-        self.reads = make(weights["weight_ih"], weights.get("bias_ih"), False)
-        self.recalls = make(weights["weight_hh"], weights.get("bias_hh"), False)
+        self.reads = make(weights["weight_ih"], weights.get("bias_ih"))
+        self.recalls = make(weights["weight_hh"], weights.get("bias_hh"))
 
     def apt(self, x: Any, before: Any) -> bool:
         """Whether a cell is given rows (B, ·) and what was before, and learns nothing."""

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from regard import decode, look
 from regard.layers import products
-from regard.layers.prepared import Prepared, prepared
+from regard.layers.ready import Prepared, prepared
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Attention, Transformer, TransformerConfig
