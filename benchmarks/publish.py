@@ -1,7 +1,8 @@
 """A run as a member of the zoo: `python -m benchmarks.publish RUN NAME [--about "what it is"]`.
 
-Weights are stored in bfloat16, and what is stored is what is measured: the numbers of the card are
-those of the model that comes out of the file again, on every test of its data.
+Weights are stored in bfloat16, small models with `--dtype float32`, and what is stored is what is
+measured: the numbers of the card are those of the model that comes out of the file again, on every
+test of its data. What is known of the training alone stays.
 """
 
 import argparse
@@ -20,15 +21,16 @@ from regard.config import restored
 from regard.train.runs import hardware
 
 ZOO = Path(zoo.__file__).parent
-DTYPE = torch.bfloat16
+DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 # From the root or from home: at the beginning, or behind what is no part of a path.
 PLACE = re.compile(r"(?<![\w./-])(~?/\w[^\s\"']*)")
 
 
-def published(run: Path, name: str, about: str | None = None, *, into: Path = ZOO) -> Path:
+def published(
+    run: Path, name: str, about: str | None = None, *, dtype: str = "bfloat16", into: Path = ZOO
+) -> Path:
     """The folder of the new member; it is there whole, with its numbers, or not at all."""
     found = load(run)
-    dtype = str(DTYPE).removeprefix("torch.")
     card = {**found.card, "name": name, "about": about or found.card["about"], "dtype": dtype}
     # where the run lay is no part of what it is
     card["command"] = re.sub(r" --(out|resume)[ =]('[^']*'|\S+)", "", card["command"])
@@ -37,7 +39,7 @@ def published(run: Path, name: str, about: str | None = None, *, into: Path = ZO
         raise SystemExit(f"publish: expected a card without places of this machine, got {place[1]}")
     with TemporaryDirectory() as folder:
         _store(Path(folder), found, card)
-        card["numbers"] = _measured(Path(folder))
+        card["numbers"] = {**found.card.get("numbers", {}), **_measured(Path(folder))}
     _store(into / name, found, card)
     return into / name
 
@@ -45,14 +47,15 @@ def published(run: Path, name: str, about: str | None = None, *, into: Path = ZO
 def _measured(folder: Path) -> dict[str, Any]:
     """The numbers of a stored model, and what they were measured on."""
     stored = load(folder)
-    name, _ = RECIPES[stored.card["recipe"]]
-    config = restored(import_module(name).Config, stored.card["settings"])
-    numbers = import_module(f"{name}.training").numbers(stored, config, folder)
+    recipe = import_module(RECIPES[stored.card["recipe"]][0])
+    config = restored(recipe.Config, stored.card["settings"])
+    numbers = recipe.known(stored, config, folder)
     return {**numbers, "hardware": hardware()}
 
 
 def _store(folder: Path, found: Any, card: dict[str, Any]) -> None:
-    zoo.save(folder, found.model, found.config, card, tokenizer=found.tokenizer, dtype=DTYPE)
+    dtype = DTYPES[card["dtype"]]
+    zoo.save(folder, found.model, found.config, card, tokenizer=found.tokenizer, dtype=dtype)
 
 
 def main() -> None:
@@ -61,8 +64,10 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="the folder of a finished run")
     parser.add_argument("name", help="what it is called from now on")
     parser.add_argument("--about", help="what it is, in a few words")
+    parser.add_argument("--dtype", choices=list(DTYPES), default="bfloat16")
     asked = parser.parse_args()
-    for path in sorted(published(asked.run, asked.name, asked.about).iterdir()):
+    folder = published(asked.run, asked.name, asked.about, dtype=asked.dtype)
+    for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size:>10,}  {path.relative_to(ZOO)}")
 
 

@@ -1,6 +1,7 @@
 """What was typed, as values: a recipe, its config, a trained model; and what an error deserves."""
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,12 @@ from regard.meant import meant
 
 # Each recipe's module, imported when asked for, and what it is, for a list that imports nothing.
 RECIPES = {
-    "translate": ("regard.recipes.translate", "recurrent nets and Transformers that translate")
+    "translate": ("regard.recipes.translate", "recurrent nets and Transformers that translate"),
+    "copy": ("regard.recipes.copy", "a Neural Turing Machine that copies vectors of bits"),
+    "repeat_copy": ("regard.recipes.repeat_copy", "one that copies them as often as it is told"),
+    "recall": ("regard.recipes.recall", "one that names the item that followed another"),
+    "ngrams": ("regard.recipes.ngrams", "one that foretells bits by a table it has to learn"),
+    "sort_bits": ("regard.recipes.sort_bits", "one that sorts vectors by their priorities"),
 }
 # What was typed is not there or does not fit: exit code 2. Typer does not say its name in public.
 UsageError: Any = typer.BadParameter.__base__
@@ -94,6 +100,21 @@ def offered(module: ModuleType, word: str, name: str) -> Any:
         known = f"one of {', '.join(there)}" if there else "nothing: this recipe has none"
         raise UsageError(f"expected {word}=… with {known}, got {name}{meant(name, there)}")
     return there[name]
+
+
+def searching(name: str, run: Callable[..., Any], beam: int | None) -> dict[str, int]:
+    """What `run` of a recipe is told of its search: nothing, unless a number of beams was typed."""
+    if beam is None:
+        return {}
+    if "beam" not in inspect.signature(run).parameters:
+        raise UsageError(f"{name} searches with no beams; leave --beam out")
+    return {"beam": beam}
+
+
+def example(module: ModuleType) -> str:
+    """What a recipe's models can be asked when nothing was typed; a recipe need not offer it."""
+    text: str = vars(module).get("EXAMPLE", "I see a cat.")
+    return text
 
 
 @contextmanager

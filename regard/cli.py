@@ -6,15 +6,14 @@ import shlex
 import sys
 import traceback
 from contextlib import redirect_stdout, suppress
-from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
-from regard import asking, options
+from regard import asking, drawing, options
 from regard.asking import RECIPES, UsageError
-from regard.options import FIRST, PICTURES, Place, placed
+from regard.options import FIRST, Place, placed
 from regard.terminal import answer, lines, note, patience, say, table, visible
 
 app = typer.Typer(
@@ -135,6 +134,7 @@ def evaluate(
     \b
     regard evaluate translate-en-fr-small
     regard evaluate runs/wide beam=5 --json
+    regard evaluate copy length=120 slots=256 --json
     regard train translate --help     shows these fields too
     """
     from regard.config import override
@@ -153,24 +153,26 @@ def evaluate(
 @app.command()
 def predict(
     model: options.Model,
-    text: Annotated[str, typer.Argument(help="A sentence; `-` reads standard input.")] = "-",
-    beam: options.Beam = 5,
+    text: options.TextOrLines = "-",
+    beam: options.Beam = None,
     as_json: options.Json = False,
 ) -> None:
-    """Let a model answer a sentence, or each line of its input.
+    """Let a model answer a sentence, or what else it takes, or each line of its input.
 
     \b
     regard predict translate-en-fr-small "She is eating a green apple."
     regard predict translate-en-fr-small --beam 1 --json < sentences.txt
+    regard predict copy "01101001 11110000"
     """
     with patience("loading"):
         loaded, module = asking.loaded(model)
+    search = asking.searching(loaded.card["recipe"], module.predict, beam)
     told: list[dict[str, Any]] = []
     for sentence in lines() if text == "-" else [text]:
         told.append({"input": sentence, "text": "", "candidates": []})
         if sentence.strip() or text != "-":  # an empty line among others stays one
             with patience("predicting"):
-                found = module.predict(loaded, sentence, beam=beam)
+                found = module.predict(loaded, sentence, **search)
             ranked = [{"text": words, "score": score} for words, score in found.candidates]
             told[-1] |= {"text": found.text, "candidates": ranked}
         if not as_json:
@@ -185,10 +187,10 @@ def look(
     model: options.Model,
     text: options.Text,
     out: options.Picture = None,
-    kind: options.Kind = "matrix",
+    kind: options.Kind = None,
     place: Place = FIRST,
     words: options.Words = True,
-    beam: options.Beam = 5,
+    beam: options.Beam = None,
     as_json: options.Json = False,
 ) -> None:
     """Draw what a model looks at; without -o, as text.
@@ -199,37 +201,27 @@ def look(
     regard look runs/wide "I see." --map cross --layer 2 --head 1
     regard look runs/wide "I see." --kind wall -o heads.png
     regard look runs/wide "I see." -o see.html
+    regard look copy "01101001 11110000 00111100" -o tape.png
     """
-    endings = PICTURES if kind == "matrix" else PICTURES[:-1]
-    if out is None and kind != "matrix":
-        raise UsageError(f"expected -o for {kind}: only the matrix can be drawn as text")
-    if out is not None and out.suffix.lower() not in endings:
-        raise UsageError(f"expected -o for {kind} to end in {', '.join(endings)}, got {out}")
-    if kind == "wall" and (place.layer or place.head):
-        raise UsageError("expected --kind wall without --layer and --head: it shows all of them")
+    drawing.refuse(kind, out, place)
     with patience("looking"):
         from regard import view
 
         loaded, module = asking.loaded(model)
-        trace = module.trace(loaded, text, beam=beam)
-        trace = view.by_words(trace) if words else trace
-        map, where = _chosen(trace, place, kind), vars(place)
-        if out is not None and kind == "matrix":
-            view.save_picture(trace, out, **where)
-        elif out is not None and kind == "ribbons":
-            view.save_figure(view.ribbons(trace, **where), out)
-        elif out is not None:
-            view.save_figure(view.wall(trace, map=map.id), out)
+        search = asking.searching(loaded.card["recipe"], module.trace, beam)
+        trace = module.trace(loaded, text, **search)
+        picture = drawing.chosen(view.by_words(trace) if words else trace, kind, out, place)
+        if out is not None:
+            picture.save(out)
     if as_json:
-        return answer(model=model, input=text, picture=out, **_drawn(trace, map, place, kind))
-    more = f"\n\n--map can be {_named(trace)}" if len(trace.maps) > 1 else ""
-    return say(f"wrote {out}" if out else view.alignment(trace, **where) + more)
+        return answer(model=model, input=text, picture=out, **picture.numbers())
+    return say(f"wrote {out}" if out else picture.text())
 
 
 @app.command()
 def why(
     model: Annotated[str | None, typer.Argument(metavar="NAME_OR_RUN", help="A model.")] = None,
-    text: options.Text = "I see a cat.",
+    text: options.AnyText = None,
     as_json: options.Json = False,
 ) -> None:
     """Say which backend runs, and why not another.
@@ -246,36 +238,6 @@ def why(
         table((name, w.backend) for name, w in found.items())
     else:
         say("\n".join(f"{visible(name)}: {w}" for name, w in found.items()) or "none was seen")
-
-
-def _chosen(trace: Any, place: Place, kind: str) -> Any:
-    """The map that is drawn: the one that was named, or the first; of a wall, one of many heads."""
-    with asking.typed():
-        walled = kind == "wall" and place.map is None
-        map = trace.many_headed() if walled else trace.map(place.map)
-        try:
-            map.refuse_beyond(place.layer, place.head)
-        except ValueError as error:
-            raise ValueError(f"{error}; --map can be {_named(trace)}") from None
-    return map
-
-
-def _named(trace: Any) -> str:
-    return ", ".join(map.id for map in trace.maps)
-
-
-def _drawn(trace: Any, map: Any, place: Place, kind: str) -> dict[str, Any]:
-    """What a picture shows, in numbers: (Q, K) of one head, and of a wall (layers, heads, Q, K)."""
-    weights = map.whole() if kind == "wall" else map.weights(place.layer, place.head)
-    return {
-        "maps": [each.id for each in trace.maps],
-        "map": map.id,
-        "layer": None if kind == "wall" else place.layer,
-        "head": None if kind == "wall" else place.head,
-        "queries": trace.axis(map.query).labels,
-        "keys": trace.axis(map.key).labels,
-        "weights": weights.tolist(),
-    }
 
 
 def _tabled(plan: Any, *, jobs: int | None, whole: bool, as_json: bool) -> None:
@@ -328,19 +290,9 @@ def _finished(module: ModuleType, result: Any) -> None:
         with suppress(view.UnseenError):  # a model without attention has nothing to show here
             trace = view.by_words(module.trace(zoo.load(result.folder), source))
             say("\n" + view.alignment(trace))
-            say(f"as a picture: {_pictured(trace, result.folder)}")
+            say(f"as a picture: {drawing.pictured(trace, result.folder)}")
     tries = ('predict {} "…"', 'look {} "…" -o picture.png', "evaluate {}")
     say("\nTry next:" + "".join(f"\n  regard {t.format(result.folder)}" for t in tries))
-
-
-def _pictured(trace: Any, folder: Path) -> Path:
-    """The trace as a picture, or as a page where nothing can draw."""
-    from regard import view
-
-    try:
-        return view.save_picture(trace, folder / "alignment.png")
-    except ModuleNotFoundError:
-        return view.save_picture(trace, folder / "alignment.html")
 
 
 def _backends() -> dict[str, Any]:
@@ -358,12 +310,12 @@ def _backends() -> dict[str, Any]:
     return {name: door.why(q, q, q, score=score) for name, score in named.items()}
 
 
-def _backends_of(model: str, text: str) -> dict[str, Any]:
+def _backends_of(model: str, text: str | None) -> dict[str, Any]:
     from regard import looking
 
     loaded, module = asking.loaded(model)
     with looking.look(loaded.model) as seen:
-        module.predict(loaded, text)
+        module.predict(loaded, asking.example(module) if text is None else text)
         return {name: seen[name].why for name in seen.names()}
 
 

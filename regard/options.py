@@ -12,7 +12,13 @@ import typer
 PICTURES = (".png", ".svg", ".pdf", ".html")
 
 Model = Annotated[str, typer.Argument(metavar="NAME_OR_RUN", help="As `regard list` shows it.")]
-Text = Annotated[str, typer.Argument(help="A sentence.")]
+Text = Annotated[str, typer.Argument(help="A sentence, or what else the model takes.")]
+TextOrLines = Annotated[
+    str, typer.Argument(help="A sentence, or what else the model takes; `-` reads standard input.")
+]
+AnyText = Annotated[
+    str | None, typer.Argument(help="A sentence, or what else the model takes; else an example.")
+]
 Settings = Annotated[list[str] | None, typer.Argument(metavar="FIELD=VALUE", help="What to set.")]
 Folder = Annotated[Path | None, typer.Option(help="The run's folder; else one in runs/.")]
 Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
@@ -21,20 +27,26 @@ Jobs = Annotated[int | None, typer.Option(min=1, help="A grid: so many runs side
 Only = Annotated[str | None, typer.Option(help="A grid: this row alone.")]
 Picture = Annotated[Path | None, typer.Option("--out", "-o", help=f"A file {' '.join(PICTURES)}")]
 Kind = Annotated[
-    Literal["matrix", "ribbons", "wall"], typer.Option(help="The wall shows all heads.")
+    Literal["matrix", "ribbons", "wall", "tape"] | None,
+    typer.Option(help="The wall shows all heads, the tape a memory over time; else what fits."),
 ]
 Words = Annotated[bool, typer.Option("--words/--tokens", help="Words, or what a model reads.")]
-Beam = Annotated[int, typer.Option(min=1, max=100, help="How many beams; 1 is greedy.")]
+Beam = Annotated[
+    int | None, typer.Option(min=1, max=100, help="How many beams; 1 is greedy; else as usual.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which head of what a model looks at."""
+    """Which head of what a model looks at, and of a tape which step."""
 
     map: Annotated[str | None, typer.Option(help="Such as cross; else the first.")] = None
     layer: Annotated[int, typer.Option(min=0, help="From 0.")] = 0
     head: Annotated[int, typer.Option(min=0, help="From 0.")] = 0
+    step: Annotated[
+        int | None, typer.Option(min=0, help="A tape: the step whose addressing is shown.")
+    ] = None
 
 
 FIRST = Place()

@@ -76,6 +76,25 @@ def test_a_grid_that_makes_no_sense_was_typed_wrongly(grid, settings, words):
         asking.planned("toy", grid, settings, None, None)
 
 
+def test_beams_are_told_to_a_recipe_only_if_they_were_typed():
+    def beamed(loaded, text, *, beam=5):
+        return beam
+
+    def plain(loaded, text):
+        return text
+
+    assert asking.searching("toy", beamed, 3) == {"beam": 3}
+    assert asking.searching("toy", beamed, None) == asking.searching("toy", plain, None) == {}
+    with pytest.raises(UsageError, match="toy searches with no beams; leave --beam out"):
+        asking.searching("toy", plain, 3)
+
+
+def test_a_recipe_may_say_what_its_models_can_be_asked(monkeypatch, toy):
+    assert asking.example(toy) == "I see a cat."
+    monkeypatch.setattr(toy, "EXAMPLE", "0110", raising=False)
+    assert asking.example(toy) == "0110"
+
+
 def test_a_word_is_taken_out_of_the_settings():
     assert asking.apart("grid", ["a=1", "grid=x", "b=grid=y"]) == ("x", ["a=1", "b=grid=y"])
     assert asking.apart("grid", ["a=1"]) == (None, ["a=1"])
@@ -98,6 +117,6 @@ def test_an_error_deserves_a_code_and_a_line(error, deserved):
 
 
 def test_a_recipe_that_is_not_there_is_refused_with_those_that_are():
-    with pytest.raises(UsageError, match=r"expected a recipe \(translate, toy\), got tyo; did you"):
+    with pytest.raises(UsageError, match=r"sort_bits, toy\), got tyo; did you"):
         asking.recipe("tyo")
     assert asking.recipe("toy") is sys.modules["tests.train.tabled"]

@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,10 +18,13 @@ import torch
 from regard import cli, door, terminal
 from regard.view import Map, Tokens, Trace, UnseenError
 from regard.zoo import kinds, members
+from tests.view.traces import copying
 from tests.zoo import tiny
 
 ROOT = Path(__file__).parent.parent
 APPLE = "She is eating a green apple."
+
+KNOWN = ", ".join(cli.RECIPES)
 
 
 @dataclass(frozen=True)
@@ -279,6 +283,57 @@ def test_a_place_that_is_not_there_is_exit_code_2(regard, headed, words, line):
     assert err.startswith(f"regard look: {line}")
 
 
+@pytest.fixture
+def taped(recipe, model) -> str:
+    """A model with a memory, of a recipe that translates nothing and searches with no beams."""
+    recipe.trace = lambda loaded, text: copying(slots=128)
+    recipe.predict = lambda loaded, text: SimpleNamespace(text=text[::-1], candidates=[])
+    return model
+
+
+def test_a_recipe_without_beams_answers_and_is_looked_at(regard, taped):
+    assert regard("predict", taped, "011") == (0, "110\n", "")
+    told = json.loads(regard("predict", taped, "011", "--json")[1])
+    assert (told["text"], told["candidates"]) == ("110", [])
+    out = regard("look", taped, "011")[1]
+    assert out.startswith("read: steps (down) looks at slots (across), 6 of 128 shown\n")
+
+
+@pytest.mark.parametrize("command", ["predict", "look"])
+def test_beams_where_there_are_none_are_exit_code_2(regard, taped, command):
+    line = f"regard {command}: translate searches with no beams; leave --beam out\n"
+    assert regard(command, taped, "011", "--beam", "3") == (2, "", line)
+
+
+def test_without_beam_a_recipe_searches_as_usual(regard, model, recipe):
+    recipe.predict = lambda loaded, text, *, beam=7: SimpleNamespace(text=f"{beam}", candidates=[])
+    assert regard("predict", model, "a")[1] == "7\n"
+    assert regard("predict", model, "a", "--beam", "2")[1] == "2\n"
+
+
+def test_a_memory_is_drawn_as_a_tape(regard, taped, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "tape.png"
+    assert regard("look", taped, "011", "-o", str(path)) == (0, f"wrote {path}\n", "")
+    usual = path.read_bytes()
+    told = json.loads(regard("look", taped, "011", "-o", str(path), "--json")[1])
+    assert (told["map"], told["step"], len(told["weights"])) == ("read", 4, 8)
+    assert regard("look", taped, "011", "-o", str(path), "--step", "2")[0] == 0
+    assert path.read_bytes() != usual
+    assert regard("look", taped, "011", "-o", str(path), "--step", "8")[::2] == (
+        2,
+        "regard look: tape: expected step from 0 to 7, got 8\n",
+    )
+
+
+def test_a_training_with_a_memory_ends_with_a_tape(regard, taped, tmp_path):
+    pytest.importorskip("matplotlib")
+    out = regard("train", "translate")[1]
+    assert "read: steps (down) looks at slots (across), 6 of 128 shown" in out
+    assert f"as a picture: {tmp_path / 'run' / 'tape.png'}" in out
+    assert (tmp_path / "run" / "tape.png").exists()
+
+
 def test_why_names_a_backend_for_every_score(regard):
     _, out, _ = regard("why")
     rows = dict(line.split() for line in out.splitlines())
@@ -298,6 +353,16 @@ def test_why_names_the_backend_of_each_attention_in_a_model(regard, model, monke
     assert json.loads(regard("why", model, APPLE, "--json")[1])["Tiny"]["backend"] == "sdpa"
 
 
+def test_why_asks_what_the_recipe_offers_if_nothing_was_typed(regard, model, recipe):
+    asked = []
+    recipe.predict = lambda loaded, text: asked.append(text)
+    regard("why", model)
+    recipe.EXAMPLE = "0110"
+    regard("why", model)
+    regard("why", model, APPLE)
+    assert asked == ["I see a cat.", "0110", APPLE]
+
+
 def test_the_list_has_recipes_and_models(regard, recipe, monkeypatch, tmp_path):
     (tmp_path / "small").mkdir()
     card = {"about": "English to \x1b[31mFrench", "numbers": {"bleu": 31.5}}
@@ -305,7 +370,7 @@ def test_the_list_has_recipes_and_models(regard, recipe, monkeypatch, tmp_path):
     monkeypatch.setattr(members, "HERE", tmp_path)
     code, out, err = regard("list")
     assert (code, err) == (0, "")
-    assert "  translate  a fake\n" in out
+    assert re.search(r"^  translate +a fake$", out, re.MULTILINE)
     assert "  small  English to \\x1b[31mFrench, bleu 31.5\n" in out
     assert json.loads(regard("list", "--json")[1])["models"] == {"small": card}
 
@@ -334,8 +399,8 @@ def test_the_version_is_the_packages(regard):
     ("words", "line"),
     [
         ("trian", "regard: No such command 'trian'. Did you mean 'train'?"),
-        ("train", "regard train: expected a recipe (translate), got none"),
-        ("train transalte", "regard train: expected a recipe (translate), got transalte; did you"),
+        ("train", f"regard train: expected a recipe ({KNOWN}), got none"),
+        ("train transalte", f"regard train: expected a recipe ({KNOWN}), got transalte; did you"),
         (
             "train translate model.depth=4",
             "regard train: Inner has no field 'depth' (model.depth);",
@@ -360,6 +425,16 @@ def test_the_version_is_the_packages(regard):
         ),
         ("look MODEL a --kind wall", "regard look: expected -o for wall: only the matrix can be"),
         ("look MODEL a --kind cube", "regard look: Invalid value for '--kind'"),
+        ("look MODEL a --kind tape", "regard look: expected -o for tape: only the matrix can be"),
+        (
+            "look MODEL a --kind tape -o a.html",
+            "regard look: expected -o for tape to end in .png, ",
+        ),
+        (
+            "look MODEL a --kind tape -o a.png",
+            "regard look: tape: expected a trace with slots of",
+        ),
+        ("look MODEL a --step 1 -o a.png", "regard look: expected --step for a tape, and this is"),
     ],
 )
 def test_what_is_asked_wrongly_is_one_line_and_exit_code_2(regard, model, words, line):
@@ -419,7 +494,7 @@ def test_bytes_that_are_no_text_are_named(regard, model, monkeypatch):
 
 def test_what_a_model_says_cannot_steer_the_terminal(regard, model, recipe):
     said = "\x1b]0;owned\x07 \u202edesrever\u2028 \x9b31m\ud800 d\u2019accord\u202f! 🤷\u200d♀️\nx"
-    recipe.predict = lambda *_, beam: SimpleNamespace(text=said, candidates=[])
+    recipe.predict = lambda *_: SimpleNamespace(text=said, candidates=[])
     _, out, _ = regard("predict", model, "a")
     steering = "\\x1b]0;owned\\x07 \\u202edesrever\\u2028 \\x9b31m\\ud800 "
     assert out == steering + "d\u2019accord\u202f! 🤷\u200d♀️\\nx\n"

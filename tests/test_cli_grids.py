@@ -98,7 +98,7 @@ def test_help_shows_the_fields_as_they_would_be(regard):
         ("toy --only a", "expected --jobs and --only beside grid=NAME"),
         ("toy grid=widths --resume a", "expected grid=NAME without --resume: the same command"),
         ("toy grid=wide", "expected grid=… with one of widths, broken, got wide; did you mean w"),
-        ("grid=wide", "expected a recipe (translate, toy), got grid=wide"),
+        ("grid=wide", f"expected a recipe ({', '.join(cli.RECIPES)}, toy), got grid=wide"),
         ("toy grid=widths --only a", "grid: expected a row of widths (narrow-one, as-it-is)"),
     ],
 )

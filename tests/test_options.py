@@ -20,7 +20,14 @@ TOLD: list[tuple[str, Place, bool]] = []
 
 
 def test_a_place_is_typed_field_by_field():
-    assert list(inspect.signature(asked).parameters) == ["first", "map", "layer", "head", "last"]
+    assert list(inspect.signature(asked).parameters) == [
+        "first",
+        "map",
+        "layer",
+        "head",
+        "step",
+        "last",
+    ]
     assert asked.__doc__ == "What was asked."
 
 
@@ -30,6 +37,7 @@ def test_a_place_is_typed_field_by_field():
         ("a", Place(None, 0, 0)),
         ("a --map cross --layer 2 --head 1", Place("cross", 2, 1)),
         ("a --head 3 --last", Place(None, 0, 3)),
+        ("a --step 7", Place(None, 0, 0, 7)),
     ],
 )
 def test_a_command_is_handed_one_place(words, place):

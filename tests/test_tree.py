@@ -42,8 +42,10 @@ MAY_IMPORT = {
     "terminal": set(),
     "options": set(),
     "asking": {"meant", "config", "train", "zoo"},
+    "drawing": {"asking", "options", "view"},
     "cli": {
         "asking",
+        "drawing",
         "options",
         "terminal",
         "config",
@@ -59,7 +61,7 @@ MAY_IMPORT = {
 # The kernels that are no attention; all others are reached through the door.
 ANYBODYS = {"following", "losses", "one_query"}
 ANYBODYS |= {"one_query_beams", "one_query_choice", "one_query_embedding"}
-ANYBODYS |= {"one_query_linear", "one_query_norm", "one_query_top"}
+ANYBODYS |= {"one_query_linear", "one_query_norm", "one_query_top", "tape", "tape_sizes"}
 # What only one part may import, even inside a function.
 ONLY_IN = {"triton": "kernels", "starlette": "view", "uvicorn": "view"}
 # What `import regard` must not load: it is slow, or it is not everywhere.

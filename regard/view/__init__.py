@@ -6,6 +6,7 @@ from regard.view.files import load, save
 from regard.view.pictures import save_picture
 from regard.view.plots import matrix, ribbons, wall
 from regard.view.standalone import page
+from regard.view.tapes import tape
 from regard.view.text import alignment
 from regard.view.trace import Header, Map, Series, Stats, Trace, UnseenError
 from regard.view.words import by_words
@@ -32,5 +33,6 @@ __all__ = [
     "save",
     "save_figure",
     "save_picture",
+    "tape",
     "wall",
 ]

@@ -10,9 +10,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.check import Number
-from regard.view.axes import Axis
 from regard.view.figures import blank, drawing, measured
-from regard.view.labels import shortened, visible
+from regard.view.panels import (
+    BAR,
+    BLUE,
+    FAINT,
+    GAP,
+    INK,
+    MARGIN,
+    colour_bar,
+    entitle,
+    placed,
+    room,
+    shown,
+    titled,
+    write,
+)
 from regard.view.trace import Map, Trace
 from regard.view.words import by_words
 
@@ -22,14 +35,10 @@ if TYPE_CHECKING:
 Scale = Literal["linear", "sqrt", "log"]
 
 # Inches.
-_MARGIN, _GAP, _BAR = 0.12, 0.06, 0.11
 _LARGEST_CELL, _SMALLEST_CELL, _LARGEST_SIDE = 0.36, 0.115, 16.0
 # Points.
 _LARGEST_FONT, _SMALLEST_FONT = 10.0, 6.0
-_INK, _FAINT, _BLUE = "#222222", "#666666", "#1d4f91"
 _TILE = 64
-# The font has no pictures of control characters; here they are spelled as in Python.
-_SPELLED = {0x2400 + code: repr(chr(code))[1:-1] for code in range(32)} | {0x2421: r"\x7f"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ def matrix(
     chosen = trace.map(map)
     w = chosen.weights(layer, head).float().cpu()
     with drawing():
-        return _matrix(trace, chosen, w, _title(trace, chosen, layer, head), scale)
+        return _matrix(trace, chosen, w, titled(trace, chosen.at(layer, head)), scale)
 
 
 def wall(
@@ -107,7 +116,7 @@ def ribbons(
     chosen = trace.map(map)
     w = chosen.weights(layer, head).float().cpu()
     with drawing():
-        return _ribbons(trace, chosen, w, _title(trace, chosen, layer, head), float(least))
+        return _ribbons(trace, chosen, w, titled(trace, chosen.at(layer, head)), float(least))
 
 
 def _matrix(
@@ -116,23 +125,23 @@ def _matrix(
     Q, K = w.shape
     cell = min(_LARGEST_CELL, max(_SMALLEST_CELL, 9 / max(Q, K)), _LARGEST_SIDE / max(Q, K))
     size = _font(cell)
-    queries, keys = (_shown(trace.axis(id)) for id in (map.query, map.key))
+    queries, keys = (shown(trace.axis(id)) for id in (map.query, map.key))
     left, across = max(measured(queries, size)), measured(keys, size)
     line = 1.3 * size / 72
     angle = _angle(max(across), cell, line)
     above = max(across) * math.sin(math.radians(angle)) + line * math.cos(math.radians(angle))
     # a label that leans to the right may stand out over the last column
     over = max(0.0, max(across) * math.cos(math.radians(angle)) - cell / 2) if angle == 45 else 0.0
-    x = _MARGIN + 0.22 + left + _GAP
-    y = _MARGIN + 0.26 + 0.20 + above + _GAP
+    x = MARGIN + 0.22 + left + GAP
+    y = MARGIN + 0.26 + 0.20 + above + GAP
     wide, high = K * cell, Q * cell
     asks = f"queries · {map.query}"
     # the name of a short axis stands out at both ends
     below = max(0.0, (measured([asks], 9)[0] - high) / 2)
-    width = x + wide + max(over, 0.18 + _BAR + 0.62) + _MARGIN
-    width = max(width, _room(title))
-    figure = blank(width, y + high + below + 1.5 * _MARGIN)
-    axes = _placed(figure, x, y, wide, high)
+    width = x + wide + max(over, 0.18 + BAR + 0.62) + MARGIN
+    width = max(width, room(title))
+    figure = blank(width, y + high + below + 1.5 * MARGIN)
+    axes = placed(figure, x, y, wide, high)
     image = axes.imshow(
         w.numpy(),
         cmap="cividis",
@@ -143,14 +152,14 @@ def _matrix(
     )
     _name_places(axes, keys, queries, cell, size, line, angle)
     _rule_cells(axes, Q, K, cell)
-    axes.set_xlabel(f"keys · {map.key}", size=9, color=_FAINT)
+    axes.set_xlabel(f"keys · {map.key}", size=9, color=FAINT)
     axes.xaxis.set_label_position("top")
-    axes.xaxis.set_label_coords(0.5, 1 + (above + _GAP + 0.06) / high)
-    axes.set_ylabel(asks, size=9, color=_FAINT)
-    axes.yaxis.set_label_coords(-(left + _GAP + 0.08) / wide, 0.5)
-    bar = _placed(figure, x + wide + 0.18, y, _BAR, high)
-    _colour_bar(figure, image, bar, high)
-    _entitle(figure, title)
+    axes.xaxis.set_label_coords(0.5, 1 + (above + GAP + 0.06) / high)
+    axes.set_ylabel(asks, size=9, color=FAINT)
+    axes.yaxis.set_label_coords(-(left + GAP + 0.08) / wide, 0.5)
+    bar = placed(figure, x + wide + 0.18, y, BAR, high)
+    colour_bar(figure, image, bar, high)
+    entitle(figure, title)
     return figure
 
 
@@ -159,32 +168,33 @@ def _wall(
 ) -> "matplotlib.figure.Figure":
     tile = _tile(trace, map)
     wide, high, gap = tile.wide, tile.high, 0.08
-    x, y = _MARGIN + 0.65 + tile.left, _MARGIN + 0.30 + 0.25 + tile.above
+    x, y = MARGIN + 0.65 + tile.left, MARGIN + 0.30 + 0.25 + tile.above
     right, below = x + map.heads * (wide + gap), y + map.layers * (high + gap)
-    title, what = _title(trace, map), f"each: queries · {map.query} down, keys · {map.key} across"
-    width = max(right + 0.8, _room(title))
-    width = max(width, x + measured([what], 8)[0] + _MARGIN)
-    figure = blank(width, below + 0.2 + _MARGIN)
+    title = titled(trace, map.at())
+    what = f"each: queries · {map.query} down, keys · {map.key} across"
+    width = max(right + 0.8, room(title))
+    width = max(width, x + measured([what], 8)[0] + MARGIN)
+    figure = blank(width, below + 0.2 + MARGIN)
     norm = _norm(torch.stack([each.max() for row in tiles for each in row]), scale)
     for i, row in enumerate(tiles):
         for j, weights in enumerate(row):
-            axes = _placed(figure, x + j * (wide + gap), y + i * (high + gap), wide, high)
+            axes = placed(figure, x + j * (wide + gap), y + i * (high + gap), wide, high)
             image = axes.imshow(
                 weights.numpy(), cmap="cividis", norm=norm, aspect="auto", interpolation="none"
             )
-            axes.spines[:].set(color=_FAINT, linewidth=0.4)
+            axes.spines[:].set(color=FAINT, linewidth=0.4)
             keys, queries = tile.keys if i == 0 else (), tile.queries if j == 0 else ()
             _name_places(axes, keys, queries, tile.cell, tile.size, 0, 90)
             if i == 0:
                 name = f"head {j}" if wide > 0.5 else f"{j}"
-                axes.set_title(name, size=8, color=_INK, pad=4 + 72 * tile.above)
+                axes.set_title(name, size=8, color=INK, pad=4 + 72 * tile.above)
             if j == 0:
-                axes.set_ylabel(f"layer {i}", size=8, color=_INK, rotation=0, ha="right")
+                axes.set_ylabel(f"layer {i}", size=8, color=INK, rotation=0, ha="right")
                 axes.yaxis.set_label_coords(-(0.08 + tile.left) / wide, 0.44)
     tall = min(below - gap - y, 2.5)
-    _colour_bar(figure, image, _placed(figure, right + 0.1, y, _BAR, tall), tall)
-    _write(figure, x, below + 0.12, what, size=8, color=_FAINT, va="center")
-    _entitle(figure, title)
+    colour_bar(figure, image, placed(figure, right + 0.1, y, BAR, tall), tall)
+    write(figure, x, below + 0.12, what, size=8, color=FAINT, va="center")
+    entitle(figure, title)
     return figure
 
 
@@ -194,8 +204,8 @@ def _tile(trace: Trace, map: Map) -> _Tile:
     cell = min(_LARGEST_CELL, max(_SMALLEST_CELL, 1.1 / max(Q, K)))
     size = _font(cell)
     if cell * max(map.heads * K, map.layers * Q) <= _LARGEST_SIDE:
-        queries, keys = (_shown(trace.axis(id)) for id in (map.query, map.key))
-        left, above = (max(measured(words, size)) + _GAP for words in (queries, keys))
+        queries, keys = (shown(trace.axis(id)) for id in (map.query, map.key))
+        left, above = (max(measured(words, size)) + GAP for words in (queries, keys))
         return _Tile(K * cell, Q * cell, cell, size, left, above, queries, keys)
     side = min(1.1, _LARGEST_SIDE / max(map.layers, map.heads))
     # a tile keeps its shape as long as it can be seen
@@ -212,16 +222,16 @@ def _ribbons(
     n = max(w.shape)
     pitch = min(0.3, max(0.13, 9 / n), 40 / n)
     size = min(_LARGEST_FONT, max(_SMALLEST_FONT, 0.6 * pitch * 72))
-    keys, queries = (_shown(trace.axis(id)) for id in (map.key, map.query))
+    keys, queries = (shown(trace.axis(id)) for id in (map.key, map.query))
     left, right = max(measured(keys, size)), max(measured(queries, size))
     high, wide = n * pitch, min(3.2, max(1.4, 0.35 * n * pitch))
-    x, y = _MARGIN + max(left, 0.8) + _GAP, _MARGIN + 0.30 + 0.28
-    beside = x + _GAP + max(right, 0.8) + _MARGIN
-    width = max(beside + wide, _room(title))
+    x, y = MARGIN + max(left, 0.8) + GAP, MARGIN + 0.30 + 0.28
+    beside = x + GAP + max(right, 0.8) + MARGIN
+    width = max(beside + wide, room(title))
     # where the title is wider, there is room to see ribbons apart
     wide = max(wide, min(width - beside, high))
-    figure = blank(width, y + high + 0.3 + _MARGIN)
-    axes = _placed(figure, x, y, wide, high)
+    figure = blank(width, y + high + 0.3 + MARGIN)
+    axes = placed(figure, x, y, wide, high)
     axes.set_axis_off()
     axes.set(xlim=(0, 1), ylim=(1, 0))
     at_key, at_query = ([(i + 0.5) / m for i in range(m)] for m in (len(keys), len(queries)))
@@ -229,15 +239,15 @@ def _ribbons(
         points = [(0, at_key[k]), (0.45, at_key[k]), (0.55, at_query[q]), (1, at_query[q])]
         path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
         thick, dark = 0.55 * 72 * pitch * weight, min(1, 0.12 + 0.75 * weight)
-        ribbon = PathPatch(path, fc="none", ec=_BLUE, lw=thick, alpha=dark, capstyle="butt")
+        ribbon = PathPatch(path, fc="none", ec=BLUE, lw=thick, alpha=dark, capstyle="butt")
         axes.add_patch(ribbon)
-    _list_words(axes, keys, at_key, -_GAP / wide, size, "right")
-    _list_words(axes, queries, at_query, 1 + _GAP / wide, size, "left")
-    _write(figure, x - _GAP, y - 0.1, f"keys · {map.key}", size=8, color=_FAINT, ha="right")
-    _write(figure, x + wide + _GAP, y - 0.1, f"queries · {map.query}", size=8, color=_FAINT)
+    _list_words(axes, keys, at_key, -GAP / wide, size, "right")
+    _list_words(axes, queries, at_query, 1 + GAP / wide, size, "left")
+    write(figure, x - GAP, y - 0.1, f"keys · {map.key}", size=8, color=FAINT, ha="right")
+    write(figure, x + wide + GAP, y - 0.1, f"queries · {map.query}", size=8, color=FAINT)
     note = f"weights below {least:g} are not drawn"
-    _write(figure, x + wide / 2, y + high + 0.18, note, size=7, color=_FAINT, ha="center")
-    _entitle(figure, title)
+    write(figure, x + wide / 2, y + high + 0.18, note, size=7, color=FAINT, ha="center")
+    entitle(figure, title)
     return figure
 
 
@@ -248,24 +258,6 @@ def _pooled(w: Tensor) -> Tensor:
     if max(Q, K) <= _TILE:
         return w
     return F.adaptive_max_pool2d(w[None], (min(Q, _TILE), min(K, _TILE)))[0]
-
-
-def _title(
-    trace: Trace, map: Map, layer: int | None = None, head: int | None = None
-) -> tuple[str, str]:
-    """What may be cut, the name of the trace, and what may not, the place in the model."""
-    name = shortened(visible(trace.header.title or trace.header.model), 90) + " · "
-    return name.removeprefix("∅ · "), map.at(layer, head)
-
-
-def _room(title: tuple[str, str]) -> float:
-    """How wide a figure must be for its title; a long name is cut before it makes it wider."""
-    whole, place = measured(["".join(title), title[1]], 11)
-    return 2 * _MARGIN + max(place, min(6, whole))
-
-
-def _shown(axis: Axis) -> list[str]:
-    return [shortened(visible(label).translate(_SPELLED), 20) for label in axis.labels]
 
 
 def _font(cell: Number) -> float:
@@ -294,30 +286,6 @@ def _norm(w: Tensor, scale: Scale) -> Any:
     raise ValueError(f"plots: expected scale linear, sqrt or log, got {scale!r}")
 
 
-def _placed(
-    figure: "matplotlib.figure.Figure", x: Number, y: Number, width: Number, height: Number
-) -> Any:
-    """Axes at a place in inches, counted from the upper left corner."""
-    W, H = figure.get_size_inches()
-    return figure.add_axes((x / W, 1 - (y + height) / H, width / W, height / H))
-
-
-def _write(
-    figure: "matplotlib.figure.Figure", x: Number, y: Number, text: str, **style: Any
-) -> None:
-    """Text at a place in inches, counted from the upper left corner."""
-    W, H = figure.get_size_inches()
-    figure.text(x / W, 1 - y / H, text, **style)
-
-
-def _entitle(figure: "matplotlib.figure.Figure", title: tuple[str, str]) -> None:
-    name, place = title
-    room = figure.get_size_inches()[0] - 2 * _MARGIN + 0.01
-    while len(name) > 5 and measured([name + place], 11)[0] > room:
-        name = name.removesuffix("… · ").removesuffix(" · ")[:-1] + "… · "
-    _write(figure, _MARGIN, _MARGIN, name + place, size=11, color=_INK, va="top")
-
-
 def _name_places(
     axes: Any,
     keys: Sequence[str],
@@ -328,10 +296,10 @@ def _name_places(
     angle: int,
 ) -> None:
     step = max(1, math.ceil(0.8 * line / cell))  # where there is no room for all, every so many
-    axes.set_xticks(range(0, len(keys), step), keys[::step], size=size, color=_INK)
-    axes.set_yticks(range(0, len(queries), step), queries[::step], size=size, color=_INK)
+    axes.set_xticks(range(0, len(keys), step), keys[::step], size=size, color=INK)
+    axes.set_yticks(range(0, len(queries), step), queries[::step], size=size, color=INK)
     axes.xaxis.tick_top()
-    axes.tick_params(length=0, pad=72 * _GAP * 0.7)
+    axes.tick_params(length=0, pad=72 * GAP * 0.7)
     for label in axes.get_xticklabels():
         leaning = {"ha": "left", "rotation_mode": "anchor"} if angle == 45 else {}
         label.set(rotation=angle, **leaning)
@@ -346,23 +314,8 @@ def _rule_cells(axes: Any, Q: int, K: int, cell: Number) -> None:
         axes.tick_params(which="minor", length=0)
 
 
-def _colour_bar(figure: "matplotlib.figure.Figure", image: Any, axes: Any, high: Number) -> None:
-    from matplotlib.colors import LogNorm
-    from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
-
-    bar = figure.colorbar(image, cax=axes)
-    if not isinstance(bar.norm, LogNorm):
-        bar.locator = MaxNLocator(max(1, min(5, int(high / 0.3))))
-    bar.minorlocator = NullLocator()
-    bar.formatter = StrMethodFormatter("{x:.3g}")
-    bar.update_ticks()
-    bar.outline.set_visible(False)
-    axes.tick_params(labelsize=7, length=2, color=_FAINT, labelcolor=_FAINT)
-    axes.set_ylabel("weight", size=8, color=_FAINT)
-
-
 def _list_words(
     axes: Any, words: list[str], places: list[float], x: Number, size: Number, side: str
 ) -> None:
     for word, y in zip(words, places, strict=True):
-        axes.text(x, y, word, size=size, color=_INK, ha=side, va="center_baseline")
+        axes.text(x, y, word, size=size, color=INK, ha=side, va="center_baseline")

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 from regard.check import Number
 from regard.looking.sight import SHADES
+from regard.view.axes import Slots
 from regard.view.labels import clusters, columns, padded, shortened, visible
+from regard.view.machines import used
 from regard.view.trace import Trace
 from regard.view.words import by_words
 
@@ -30,7 +32,8 @@ def alignment(
     """The weights of one head as text: a line a query, a column a key.
 
     Keys stand above their columns; they are written downwards where a line has no room for them,
-    and in several bands where even that is too wide.
+    and in several bands where even that is too wide. Slots of a memory that no query looks at, nor
+    at one beside them, are left out.
 
     Args:
         width: how many columns the terminal has.
@@ -40,8 +43,14 @@ def alignment(
         raise ValueError(f"alignment: expected a width of at least {_NARROWEST}, got {width}")
     trace = by_words(trace) if words else trace
     chosen = trace.map(map)
-    w = chosen.weights(layer, head).float().tolist()
+    seen = chosen.weights(layer, head).float().cpu()
     asks, keys = (_shown(trace.axis(id).labels) for id in (chosen.query, chosen.key))
+    title = f"{chosen.at(layer, head)}: {chosen.query} (down) looks at {chosen.key} (across)"
+    if isinstance(trace.axis(chosen.key), Slots):
+        kept = used(seen, least=FAINT, margin=1)
+        title += f", {len(kept)} of {len(keys)} shown" if len(kept) < len(keys) else ""
+        seen, keys = seen[:, kept], [keys[place] for place in kept]
+    w = seen.tolist()
     asks = [shortened(label, width // 3) for label in asks]
     left = max(columns(label) for label in asks)
     side = [padded(label, left, right=True) for label in asks]
@@ -52,7 +61,6 @@ def alignment(
         most = room // 2
         starts = range(0, len(keys), most)
         bands = [_upright(keys[i : i + most], [r[i : i + most] for r in w], side) for i in starts]
-    title = f"{chosen.at(layer, head)}: {chosen.query} (down) looks at {chosen.key} (across)"
     legend = next((text for text in _LEGENDS if columns(text) <= width), _LEGENDS[-1])
     parts = [shortened(title, width), *("\n".join(band) for band in bands), legend]
     return "\n\n".join(parts)

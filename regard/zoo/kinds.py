@@ -26,12 +26,26 @@ def _decoder_only() -> tuple[type, type[nn.Module]]:
     return DecoderOnlyConfig, DecoderOnly
 
 
+def _ntm() -> tuple[type, type[nn.Module]]:
+    from regard.models.ntm import NTM, NTMConfig
+
+    return NTMConfig, NTM
+
+
+def _lstm() -> tuple[type, type[nn.Module]]:
+    from regard.models.lstm import LSTM, LSTMConfig
+
+    return LSTMConfig, LSTM
+
+
 # The kind as it stands in a card, and what gives its config and its model. Each imports its own
 # when asked, so that loading one model does not import all.
 KINDS: dict[str, Callable[[], tuple[type, type[nn.Module]]]] = {
     "seq2seq": _seq2seq,
     "transformer": _transformer,
     "decoder-only": _decoder_only,
+    "ntm": _ntm,
+    "lstm": _lstm,
 }
 
 

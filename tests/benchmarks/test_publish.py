@@ -32,10 +32,9 @@ def numbers(loaded, config, folder):
 @pytest.fixture
 def run(monkeypatch, tmp_path) -> Path:
     """A finished run of a recipe that the tests alone know."""
-    recipe, training = ModuleType("toy"), ModuleType("toy.training")
-    recipe.Config, training.numbers = Config, numbers
+    recipe = ModuleType("toy")
+    recipe.Config, recipe.known = Config, numbers
     monkeypatch.setitem(sys.modules, "toy", recipe)
-    monkeypatch.setitem(sys.modules, "toy.training", training)
     monkeypatch.setitem(RECIPES, "translate", ("toy", "a toy"))
     monkeypatch.setitem(kinds.KINDS, "tiny", tiny.known())
     tiny.saved(tmp_path / "run")
@@ -79,7 +78,7 @@ def test_a_place_of_this_machine_is_refused_and_nothing_is_written(run, tmp_path
 
 
 def test_a_measurement_that_fails_leaves_the_zoo_as_it_was(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["toy.training"], "numbers", lambda *given: 1 / 0)
+    monkeypatch.setattr(sys.modules["toy"], "known", lambda *given: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         publish.published(run, "small", into=tmp_path / "zoo")
     assert not (tmp_path / "zoo").exists()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from regard.view import Map, Slots, Tokens, Trace, alignment
 from regard.view.labels import columns
 from regard.view.text import shade
-from tests.view.traces import odd, translation
+from tests.view.traces import copying, odd, translation
 
 
 def small() -> Trace:
@@ -41,6 +41,26 @@ def test_what_is_too_wide_even_so_comes_in_bands():
     text = alignment(trace, width=30)
     assert text.count("██") == 40
     assert len(text.split("\n\n")) == 2 + 4
+
+
+def test_slots_that_nobody_looks_at_nor_beside_are_left_out():
+    text = alignment(copying(slots=128, vectors=1))
+    assert text.splitlines()[:4] == [
+        "read: steps (down) looks at slots (across), 4 of 128 shown",
+        "",
+        "      1  2  3  4",
+        "start ·  ██ ·  ·",
+    ]
+    assert alignment(copying(slots=4, first=0)).startswith(
+        "read: steps (down) looks at slots (across)\n"
+    )
+
+
+def test_only_slots_are_left_out():
+    w = torch.zeros(1, 1, 2, 30)
+    w[..., 3] = 1
+    trace = Trace([Tokens("s", ["a"] * 30), Slots("q", 2)], [Map("m", "q", "s", w)])
+    assert alignment(trace).splitlines()[2].split() == ["a"] * 30
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=20), st.integers(30, 100))

@@ -4,7 +4,7 @@ import torch
 from torch.testing import assert_close
 
 from regard.view import Map, Series, Tokens, Trace, by_words
-from tests.view.traces import everything, translation
+from tests.view.traces import copying, everything, translation
 
 
 def test_merging_by_hand():
@@ -46,6 +46,14 @@ def test_what_has_no_words_stays_as_it_is():
     assert after.series[0].values.tolist() == before.series[0].values.tolist()
     assert after.axis("src").labels == ("ab", "c", "d")
     assert_close(after.map("look").weights()[0], torch.tensor([0.5, 0.25, 0.25]))
+
+
+def test_a_machine_with_a_memory_stays_as_it_is():
+    before = copying(heads=2)
+    after = by_words(before)
+    assert after.axes == before.axes
+    assert all(a.cells is b.cells for a, b in zip(after.maps, before.maps, strict=True))
+    assert all(a is b for a, b in zip(after.series, before.series, strict=True))
 
 
 def test_a_blank_before_a_word_is_not_part_of_it():

@@ -54,3 +54,63 @@ def odd(labels: list[str]) -> Trace:
     n = len(labels)
     weights = torch.randn(1, 1, n, n).softmax(-1)
     return Trace([Tokens("odd", labels)], [Map("self", "odd", "odd", weights)])
+
+
+def copying(
+    vectors: int = 3,
+    *,
+    bits: int = 4,
+    slots: int = 17,
+    width: int = 5,
+    heads: int = 1,
+    first: int = 2,
+    **header: object,
+) -> Trace:
+    """A machine that writes vectors from the slot `first` on, jumps back and reads them again.
+
+    It jumps at the step "end"; at all others both heads are moved by shifts alone. Of several
+    heads, each is one slot further on than the one before.
+    """
+    random = torch.Generator().manual_seed(1)
+    T, end = 2 * vectors + 2, vectors + 1
+    given = torch.randint(2, (vectors, bits), generator=random).float()
+    inputs, targets = torch.zeros(T, bits + 2), torch.zeros(T, bits)
+    inputs[0, bits], inputs[end, bits + 1] = 1, 1
+    inputs[1:end, :bits], targets[end + 1 :] = given, given
+    written = [first + min(t, end) for t in range(T)]
+    memory, cells = torch.zeros(T, slots, width), torch.randn(T, width, generator=random)
+    for t, slot in enumerate(written[: end + 1]):
+        memory[t:, slot % slots] = cells[t]
+    series = {"inputs": inputs, "targets": targets, "outputs": 0.05 + 0.9 * targets}
+    series |= {"memory": memory.flatten(1), "reads": cells, "adds": cells}
+    maps = []
+    paths = {"read": [first + t - (end if t >= end else 0) for t in range(T)], "write": written}
+    for kind, path in paths.items():
+        stages, numbers = _addressed(path, slots, jump=end if kind == "read" else T)
+        for id, w in stages.items():
+            several = torch.stack([w.roll(head, 1) for head in range(heads)])[None]
+            maps.append(Map(kind + id, "steps", "slots", several, heads=heads))
+        series |= {f"{kind}.{id}": values.repeat(1, heads) for id, values in numbers.items()}
+    labels = ["start", *map(str, range(vectors)), "end", *map(str, range(vectors))]
+    along = [Series(id, "steps", values) for id, values in series.items()]
+    axes = [Steps("steps", labels), Slots("slots", slots)]
+    return Trace(axes, maps, along, {"text": "0110", "answer": "0110"}, Header(**header))
+
+
+def _addressed(
+    path: list[int], slots: int, *, jump: int
+) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """The weights of a head by stage (T, N), and its numbers; content counts at `jump` alone."""
+    T = len(path)
+    at = 0.9 * torch.eye(slots)[torch.tensor(path) % slots] + 0.1 / slots
+    found = torch.arange(T) == jump
+    gate = torch.where(found, 0.97, 0.02)[:, None]
+    content = torch.where(found[:, None], at, torch.full_like(at, 1 / slots))
+    gated = gate * content + (1 - gate) * torch.cat([at[:1], at[:-1]])
+    moved = [t > 0 and t != jump and path[t] != path[t - 1] for t in range(T)]
+    shift = torch.tensor([[0.01, 0.97, 0.02], [0.01, 0.02, 0.97]])[torch.tensor(moved).long()]
+    shifted = sum(gated.roll(by, 1) * shift[:, [by + 1]] for by in (-1, 0, 1))
+    stages = {"": at, ".content": content, ".gated": gated, ".shifted": shifted}
+    strength, sharpness = torch.where(found, 21.5, 0.5)[:, None], torch.full((T, 1), 8.25)
+    numbers = {"strength": strength, "gate": gate, "shift": shift, "sharpness": sharpness}
+    return stages, numbers

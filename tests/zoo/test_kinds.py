@@ -19,7 +19,7 @@ def test_every_kind_is_a_model_made_of_its_config(kind):
     assert config.__dataclass_params__.frozen
 
 
-@pytest.mark.parametrize("kind", ["transformer", "decoder-only"])
+@pytest.mark.parametrize("kind", ["transformer", "decoder-only", "ntm", "lstm"])
 def test_a_config_that_says_its_kind_says_that_of_the_table(kind):
     config, _ = kinds.classes(kind)
     assert config().kind == kind

@@ -17,6 +17,7 @@ from regard.recipes.translate.measuring import Evaluation, compared, evaluate
 from regard.recipes.translate.remarks import notes
 from regard.recipes.translate.showing import Prediction, predict, trace
 from regard.recipes.translate.training import Result, run
+from regard.recipes.translate.training import numbers as known
 
 __all__ = [
     "COLUMNS",
@@ -28,6 +29,7 @@ __all__ = [
     "Result",
     "compared",
     "evaluate",
+    "known",
     "notes",
     "predict",
     "run",

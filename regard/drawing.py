@@ -1,0 +1,122 @@
+"""Which picture of a trace was asked for, its file, and what it shows in text and in numbers."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard import asking
+from regard.asking import UsageError
+from regard.options import FIRST, PICTURES, Place
+
+if TYPE_CHECKING:
+    import regard.view
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """What of a trace is drawn: the kind of picture, the map, and where in it."""
+
+    trace: "regard.view.Trace"
+    kind: str
+    map: "regard.view.Map"
+    place: Place
+
+    def save(self, path: Path) -> Path:
+        """Write the picture into a file."""
+        from regard import view
+
+        if self.kind == "matrix":
+            return view.save_picture(self.trace, path, **self._where())
+        if self.kind == "ribbons":
+            figure = view.ribbons(self.trace, **self._where())
+        elif self.kind == "wall":
+            figure = view.wall(self.trace, map=self.map.id)
+        else:
+            figure = view.tape(self.trace, step=self.place.step, head=self.place.head)
+        return view.save_figure(figure, path)
+
+    def text(self) -> str:
+        """The matrix for a terminal, and which others there are."""
+        from regard import view
+
+        more = f"\n\n--map can be {_named(self.trace)}" if len(self.trace.maps) > 1 else ""
+        return view.alignment(self.trace, **self._where()) + more
+
+    def numbers(self) -> dict[str, Any]:
+        """What it shows: (Q, K) of one head, and of a wall (layers, heads, Q, K)."""
+        map, place, walled = self.map, self.place, self.kind == "wall"
+        told = {
+            "maps": [each.id for each in self.trace.maps],
+            "map": map.id,
+            "layer": None if walled else place.layer,
+            "head": None if walled else place.head,
+            "queries": self.trace.axis(map.query).labels,
+            "keys": self.trace.axis(map.key).labels,
+            "weights": (map.whole() if walled else map.weights(place.layer, place.head)).tolist(),
+        }
+        return told | ({"step": place.step} if self.kind == "tape" else {})
+
+    def _where(self) -> dict[str, Any]:
+        return {"map": self.map.id, "layer": self.place.layer, "head": self.place.head}
+
+
+def refuse(kind: str | None, out: Path | None, place: Place) -> None:
+    """Refuse what no trace could be drawn as, before there is one."""
+    named = kind or "matrix"
+    endings = PICTURES if named == "matrix" else PICTURES[:-1]
+    if out is None and named != "matrix":
+        raise UsageError(f"expected -o for {named}: only the matrix can be drawn as text")
+    if out is not None and out.suffix.lower() not in endings:
+        raise UsageError(f"expected -o for {named} to end in {', '.join(endings)}, got {out}")
+    if kind == "wall" and (place.layer or place.head):
+        raise UsageError("expected --kind wall without --layer and --head: it shows all of them")
+    if kind == "tape" and (place.map or place.layer):
+        raise UsageError("expected --kind tape without --map and --layer: it shows all of a head")
+    if place.step is not None and kind not in (None, "tape"):
+        raise UsageError(f"expected --step for a tape, got --kind {kind}")
+
+
+def chosen(trace: "regard.view.Trace", kind: str | None, out: Path | None, place: Place) -> Picture:
+    """What is drawn: a tape or a matrix if no kind is named; the first map if none is.
+
+    A wall shows the first map of many heads, and a tape the step at which the read head jumps.
+    """
+    from regard.view.machines import machine
+
+    kind = kind or _usual(trace, out, place)
+    if place.step is not None and kind != "tape":
+        raise UsageError(f"expected --step for a tape, and this is drawn as a {kind}")
+    with asking.typed():
+        if kind == "tape":
+            place = replace(place, step=machine(trace, head=place.head).step(place.step))
+        walled = kind == "wall" and place.map is None
+        map = trace.many_headed() if walled else trace.map(place.map)
+        try:
+            map.refuse_beyond(place.layer, place.head)
+        except ValueError as error:
+            raise ValueError(f"{error}; --map can be {_named(trace)}") from None
+    return Picture(trace, kind, map, place)
+
+
+def pictured(trace: "regard.view.Trace", folder: Path) -> Path:
+    """The usual picture of a trace in this folder, or a page where nothing can draw."""
+    from regard import view
+
+    path = folder / "alignment.png"
+    picture = chosen(trace, None, path, FIRST)
+    try:
+        return picture.save(path.with_stem("tape") if picture.kind == "tape" else path)
+    except ModuleNotFoundError:
+        return view.save_picture(trace, path.with_suffix(".html"))
+
+
+def _usual(trace: "regard.view.Trace", out: Path | None, place: Place) -> str:
+    """A tape of a machine with a memory, unless one of its maps is named; else a matrix."""
+    from regard.view.machines import why_not
+
+    drawn = out is not None and out.suffix.lower() in PICTURES[:-1]
+    return "tape" if drawn and place.map is None and why_not(trace) is None else "matrix"
+
+
+def _named(trace: "regard.view.Trace") -> str:
+    return ", ".join(map.id for map in trace.maps)

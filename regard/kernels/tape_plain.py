@@ -1,0 +1,209 @@
+"""A machine's steps in few operations, forward and backward, one after the other.
+
+The twin is the loop of `regard.models.ntm`; the algebra is in docs/kernels.md. Slots come last
+here, memory is (B, W, N): what is done to a slot's numbers is then done to many slots at once.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.kernels.tape_sizes import Place, Sizes, Weights
+
+# As in `functional.scores.Cosine`: a vector that is shorter than 1e-6 has no direction.
+FLOOR = 1e-12
+
+
+class Kept(NamedTuple):
+    """What a step leaves for the way back."""
+
+    gates: Tensor  # (B, Z): after their bends
+    bent: Tensor  # (B, C): tanh of the cell, or of nothing
+    orders: Tensor  # (B, P): after their bends
+    cosine: Tensor  # (B, H, N)
+    content: Tensor  # (B, H, N)
+    gated: Tensor  # (B, H, N)
+    shifted: Tensor  # (B, H, N), at least the smallest number
+
+
+def forward(of_x: Tensor, before: Place, weights: Weights, sizes: Sizes) -> tuple[Place, Kept]:
+    """One step: where a machine is after its inputs, multiplied already (B, Z)."""
+    z = torch.addmm(of_x, before.read.flatten(1), weights.read.mT)
+    hidden, cell, gates, bent = _controlled(z, before, weights)
+    orders = _bent(torch.addmm(weights.bias, hidden, weights.orders.mT), sizes)
+    key, add, erase, gate, strength, sharpness, shift = sizes.parts(orders)
+    cosine = _cosine(key, before.memory)
+    content = torch.softmax(strength[..., None] * cosine, -1)
+    gated = torch.lerp(before.weights, content, gate[..., None])
+    shifted = _shifted(gated, shift).clamp_min_(torch.finfo(gated.dtype).tiny)
+    places = torch.softmax(shifted.log().mul_(sharpness[..., None]), -1)
+    reading, writing = places.split([sizes.reads, sizes.writes], 1)
+    memory = before.memory * _kept(erase, writing)
+    memory = torch.baddbmm(memory, add.mT, writing)
+    read = torch.bmm(reading, memory.mT)
+    after = Place(hidden, cell, read, places, memory)
+    return after, Kept(gates, bent, orders, cosine, content, gated, shifted)
+
+
+def backward(
+    gained: Place, before: Place, after: Place, kept: Kept, weights: Weights, sizes: Sizes
+) -> tuple[Place, Tensor, Tensor]:
+    """One step back: what its beginning gains, and its gates (B, Z) and orders (B, P) do."""
+    key, add, erase, gate, strength, sharpness, shift = sizes.parts(kept.orders)
+    reading, writing = after.weights.split([sizes.reads, sizes.writes], 1)
+    dM = torch.baddbmm(gained.memory, gained.read.mT, reading)
+    dreading = torch.bmm(gained.read, after.memory)
+    dwriting = torch.bmm(add, dM)
+    dadd = torch.bmm(writing, dM.mT)
+    dM, derase, derased = _unwritten(dM, before.memory, erase, writing)
+    dplaces = torch.cat([dreading, dwriting + derased], 1) + gained.weights
+    # sharpening
+    a = _softmaxed(after.weights, dplaces)
+    dsharpness = (a * kept.shifted.log()).sum(-1)
+    dshifted = a * sharpness[..., None] / kept.shifted
+    # shift
+    dgated, dshift = _unshifted(dshifted, kept.gated, shift)
+    dgate = (dgated * (kept.content - before.weights)).sum(-1)
+    dcontent = dgated * gate[..., None]
+    dbefore = dgated - dcontent
+    # content
+    dscore = _softmaxed(kept.content, dcontent)
+    dstrength = (dscore * kept.cosine).sum(-1)
+    dkey, dM = _unmatched(dscore * strength[..., None], kept.cosine, key, before.memory, dM)
+    dshift = _softmaxed(shift, dshift)
+    dorders = torch.cat(
+        [
+            (dkey * (1 - key * key)).flatten(1),
+            (dadd * (1 - add * add)).flatten(1),
+            (derase * erase * (1 - erase)).flatten(1),
+            dgate * gate * (1 - gate),
+            # the slope of softplus, from its value
+            -dstrength * torch.expm1(-strength),
+            -dsharpness * torch.expm1(1 - sharpness),
+            dshift.flatten(1),
+        ],
+        1,
+    )
+    dhidden = torch.addmm(gained.hidden, dorders, weights.orders)
+    dz, dcell = _uncontrolled(dhidden, gained.cell, before, kept)
+    dread = torch.mm(dz, weights.read).view_as(gained.read)
+    dhidden = torch.mm(dz, weights.hidden) if weights.hidden is not None else dhidden * 0
+    return Place(dhidden, dcell, dread, dbefore, dM), dz, dorders
+
+
+def _controlled(
+    z: Tensor, before: Place, weights: Weights
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    if weights.hidden is None:
+        hidden = torch.tanh(z)
+        return hidden, before.cell, hidden, before.cell
+    z = torch.addmm(z, before.hidden, weights.hidden.mT)
+    into, keep, new, out = z.chunk(4, 1)
+    gates = torch.cat([torch.sigmoid(z[:, : 2 * new.shape[1]]), new.tanh(), out.sigmoid()], 1)
+    into, keep, new, out = gates.chunk(4, 1)
+    cell = torch.addcmul(into * new, keep, before.cell)
+    bent = torch.tanh(cell)
+    return out * bent, cell, gates, bent
+
+
+def _uncontrolled(
+    dhidden: Tensor, dcell: Tensor, before: Place, kept: Kept
+) -> tuple[Tensor, Tensor]:
+    if kept.bent.shape[1] == 0:
+        return dhidden * (1 - kept.gates * kept.gates), dcell
+    into, keep, new, out = kept.gates.chunk(4, 1)
+    dcell = torch.addcmul(dcell, dhidden * out, 1 - kept.bent * kept.bent)
+    dz = torch.cat(
+        [
+            dcell * new * into * (1 - into),
+            dcell * before.cell * keep * (1 - keep),
+            dcell * into * (1 - new * new),
+            dhidden * kept.bent * out * (1 - out),
+        ],
+        1,
+    )
+    return dz, dcell * keep
+
+
+def _bent(orders: Tensor, sizes: Sizes) -> Tensor:
+    tanh, sigmoid, softplus, softmax = orders.split(sizes.bends, 1)
+    positive = torch.nn.functional.softplus(softplus)
+    positive[:, sizes.heads :] += 1
+    shift = torch.softmax(softmax.view(-1, sizes.heads, sizes.shifts), -1)
+    return torch.cat([tanh.tanh(), sigmoid.sigmoid(), positive, shift.flatten(1)], 1)
+
+
+def _cosine(key: Tensor, memory: Tensor) -> Tensor:
+    product = torch.bmm(_inverse(key, 2) * key, memory)
+    return product * _inverse(memory, 1)
+
+
+def _inverse(x: Tensor, axis: int) -> Tensor:
+    """One over the length of vectors along an axis."""
+    return (x * x).sum(axis, keepdim=True).clamp_min_(FLOOR).rsqrt_()
+
+
+def _shifted(weights: Tensor, shift: Tensor) -> Tensor:
+    S = shift.shape[-1]
+    found = weights * shift[..., S // 2, None]
+    for j in range(S):
+        if j != S // 2:
+            found = torch.addcmul(found, torch.roll(weights, j - S // 2, -1), shift[..., j, None])
+    return found
+
+
+def _unshifted(gained: Tensor, weights: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+    S = shift.shape[-1]
+    rolled = [torch.roll(gained, S // 2 - j, -1) if j != S // 2 else gained for j in range(S)]
+    found = rolled[0] * shift[..., 0, None]
+    for j in range(1, S):
+        found = torch.addcmul(found, rolled[j], shift[..., j, None])
+    return found, torch.stack([(each * weights).sum(-1) for each in rolled], -1)
+
+
+def _kept(erase: Tensor, writing: Tensor) -> Tensor:
+    """What the heads leave of each number (B, W, N)."""
+    if writing.shape[1] == 1:
+        one = writing.new_ones(())
+        return torch.baddbmm(one, erase.mT, writing, alpha=-1)
+    return (1 - erase[..., None] * writing[:, :, None]).prod(1)
+
+
+def _unwritten(
+    dM: Tensor, memory: Tensor, erase: Tensor, writing: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What the memory before, the erasing vectors and the writing weights gain."""
+    lost = dM * memory
+    if writing.shape[1] == 1:
+        derase, dwriting = torch.bmm(writing, lost.mT), torch.bmm(erase, lost)
+        return dM * _kept(erase, writing), -derase, -dwriting
+    left = 1 - erase[..., None] * writing[:, :, None]  # (B, writes, W, N)
+    # a product of all heads but one, without dividing by what may be zero
+    heads = range(left.shape[1])
+    others = [left[:, [i for i in heads if i != h]].prod(1) for h in heads]
+    each = torch.stack(others, 1) * lost[:, None]
+    derase = -(each * writing[:, :, None]).sum(-1)
+    return dM * (others[0] * left[:, 0]), derase, -(each * erase[..., None]).sum(2)
+
+
+def _softmaxed(found: Tensor, gained: Tensor) -> Tensor:
+    """What the scores of a softmax gain."""
+    product = found * gained
+    return torch.addcmul(product, found, product.sum(-1, keepdim=True), value=-1)
+
+
+def _unmatched(
+    gained: Tensor, cosine: Tensor, key: Tensor, memory: Tensor, dM: Tensor
+) -> tuple[Tensor, Tensor]:
+    """What keys and memory gain of their cosines, the latter on top of `dM`."""
+    of_key, of_slot = _inverse(key, 2), _inverse(memory, 1)
+    # where a length is at its floor it does not grow with its vector
+    along = gained * cosine
+    scaled = gained * of_slot
+    direction = key * of_key
+    far = along.sum(-1, keepdim=True) * (of_key < FLOOR**-0.5)
+    dkey = of_key * (torch.bmm(scaled, memory.mT) - far * direction)
+    near = along.sum(1, keepdim=True) * of_slot.square() * (of_slot < FLOOR**-0.5)
+    dM = torch.baddbmm(dM, direction.mT, scaled)
+    return dkey, torch.addcmul(dM, memory, near, value=-1)

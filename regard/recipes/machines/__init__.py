@@ -1,0 +1,1 @@
+"""What the recipes of the Neural Turing Machine share: only their tasks and settings differ."""

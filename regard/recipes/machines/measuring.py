@@ -1,0 +1,62 @@
+"""How good a machine is, on episodes that nobody has seen."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.data.episodes import Episodes, Task
+from regard.models.ntm import NTMConfig
+from regard.recipes.machines.config import refuse_longer
+from regard.recipes.machines.learning import judged
+from regard.train.runs import hardware
+
+# What the numbers of a card are drawn with.
+SEED = 1000
+# The numbers of all memories that are held at a time.
+AT_ONCE = 2**22
+
+
+def held_out(task: Task, sequences: int, seed: int) -> Episodes:
+    """So many episodes that no training draws."""
+    # batches are drawn by three numbers; with a fourth, nothing is ever drawn twice
+    return task.draw(np.random.default_rng([seed, 0, 0, 1]), sequences)
+
+
+def measured(where: str, loaded: Any, batch: Episodes, slots: int | None = None) -> dict[str, Any]:
+    """`bits_per_sequence`, and `perfect`, the share of episodes without one wrong bit."""
+    config = loaded.config
+    if isinstance(config, NTMConfig):
+        slots = slots or config.slots
+        refuse_longer(where, batch.slots, slots, way_out="set slots")
+    elif slots is not None:
+        raise ValueError(f"{where}: a model of kind {config.kind} has no slots")
+    began, device = time.perf_counter(), next(loaded.model.parameters()).device
+    parts = _parts(batch, slots * config.cell if slots else config.width)
+    found = [judged(loaded.model, part.to(device), slots=slots) for part in parts]
+    bits, right = (torch.cat(each).cpu() for each in zip(*found, strict=True))
+    return {
+        "bits_per_sequence": float(bits.mean()),
+        "perfect": float(right.double().mean()),
+        "sequences": len(batch),
+        "slots": slots,
+        "seconds": round(time.perf_counter() - began, 2),
+        "hardware": hardware(device.type),
+    }
+
+
+def refuse(where: str, evaluation: Any, *names: str) -> None:
+    """Refuse an evaluation with less than one of what is named, or a negative seed."""
+    for name, least in (*((name, 1) for name in names), ("seed", 0)):
+        given = getattr(evaluation, name)
+        if given is not None and given < least:
+            raise ValueError(f"{where}: expected {name} of at least {least}, got {given}")
+
+
+def _parts(batch: Episodes, size: int) -> Iterator[Episodes]:
+    """Some episodes at a time, so that their states of this size are not too large together."""
+    rows = max(1, min(256, AT_ONCE // size))
+    for i in range(0, len(batch), rows):
+        yield batch.each(lambda x, i=i: x[i : i + rows])  # type: ignore[misc]

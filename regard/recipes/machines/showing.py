@@ -1,0 +1,122 @@
+"""What a machine answers, and what it did with its memory for it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.data.episodes import Episodes, spoken
+from regard.models.ntm import NTM, Moved
+from regard.recipes.machines.config import refuse_longer
+from regard.recipes.machines.learning import said
+from regard.view.axes import Slots, Steps
+from regard.view.trace import Header, Map, Series, Trace, UnseenError
+
+STAGES = ("content", "gated", "shifted")
+# The most steps of an episode that is typed.
+LONGEST = 10_000
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The answer in bits, and the right one; a machine makes no other candidates."""
+
+    text: str
+    answer: str
+    candidates: list[tuple[str, float]] = field(default_factory=list)
+
+
+@torch.no_grad()
+def predicted(where: str, loaded: Any, episode: Episodes) -> Prediction:
+    """What a model answers to one episode."""
+    _refuse(where, loaded, episode)
+    outputs = torch.sigmoid(said(loaded.model, episode.inputs))
+    return Prediction(spoken(outputs[episode.asked]), answer(episode))
+
+
+def answer(episode: Episodes) -> str:
+    """What is right."""
+    return spoken(episode.targets[episode.asked])
+
+
+@torch.no_grad()
+def traced(where: str, loaded: Any, episode: Episodes, *, title: str) -> Trace:
+    """The memory after every step, and how each head found its place."""
+    _refuse(where, loaded, episode)
+    model = loaded.model
+    if not isinstance(model, NTM):
+        raise UnseenError(f"trace: a model of kind {loaded.config.kind} has no memory to look at")
+    state, steps = model.start(1), list[Moved]()
+    for x in episode.inputs.unbind(1):
+        steps.append(model.moved(x, state))
+        state = steps[-1].state
+    outputs = torch.sigmoid(torch.cat([step.logits for step in steps]))
+    text = spoken(outputs[episode.asked[0]])
+    return Trace(
+        axes=[Steps("steps", _labels(episode, outputs)), Slots("slots", state.memory.shape[1])],
+        maps=_maps(steps, model.config.reads),
+        series=[
+            Series("inputs", "steps", episode.inputs[0]),
+            Series("targets", "steps", episode.targets[0]),
+            Series("outputs", "steps", outputs),
+            *_series(steps, model.config.reads),
+        ],
+        outputs={"text": text, "answer": answer(episode)},
+        header=Header(
+            model=loaded.card["name"],
+            family=loaded.config.kind,
+            title=f"{title} → {text}",
+            dtype="float32",
+        ),
+    )
+
+
+def _refuse(where: str, loaded: Any, episode: Episodes) -> None:
+    if episode.inputs.shape[1] > LONGEST:
+        raise ValueError(
+            f"{where}: expected at most {LONGEST} steps, got {episode.inputs.shape[1]}"
+        )
+    if isinstance(loaded.model, NTM):
+        refuse_longer(where, episode.slots, loaded.config.slots)
+
+
+def _labels(episode: Episodes, outputs: Tensor) -> list[str]:
+    """What came in at a step, or behind an arrow what was said."""
+    asked, bits = episode.asked[0].tolist(), outputs.shape[1]
+    shown = [spoken(x[None, :bits]) for x in episode.inputs[0]]
+    return [
+        f"→ {spoken(y[None])}" if answers else x
+        for answers, x, y in zip(asked, shown, outputs, strict=True)
+    ]
+
+
+def _maps(steps: list[Moved], reads: int) -> list[Map]:
+    """The places of reading and of writing heads, and the three stages before each."""
+    found = []
+    for name, heads in (("read", slice(reads)), ("write", slice(reads, None))):
+        places = torch.cat([step.stages.sharpened[:, heads] for step in steps])
+        stages = {
+            stage: torch.cat([getattr(step.stages, stage)[:, heads] for step in steps])
+            for stage in STAGES
+        }
+        for id, weights in ((name, places), *((f"{name}.{s}", w) for s, w in stages.items())):
+            cells = weights.transpose(0, 1)[None]  # (1, heads, steps, slots)
+            found.append(Map(id, "steps", "slots", cells, 1, cells.shape[1]))
+    return found
+
+
+def _series(steps: list[Moved], reads: int) -> list[Series]:
+    """The memory, what was read and added, and what each head was told."""
+    orders = [step.orders for step in steps]
+    found = {
+        "memory": torch.cat([step.state.memory.flatten(1) for step in steps]),
+        "reads": torch.cat([step.state.read.flatten(1) for step in steps]),
+        "adds": torch.cat([each.add.flatten(1) for each in orders]),
+        "erases": torch.cat([each.erase.flatten(1) for each in orders]),
+    }
+    for name, heads in (("read", slice(reads)), ("write", slice(reads, None))):
+        for part in ("strength", "gate", "shift", "sharpness"):
+            told = torch.cat([getattr(each, part)[:, heads].flatten(1) for each in orders])
+            found[f"{name}.{part}"] = told
+    return [Series(id, "steps", values) for id, values in found.items()]

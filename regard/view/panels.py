@@ -1,0 +1,78 @@
+"""What all figures share: inks, margins, and panels, words and titles at places in inches."""
+
+from typing import TYPE_CHECKING, Any
+
+from regard.check import Number
+from regard.view.axes import Axis
+from regard.view.figures import measured
+from regard.view.labels import shortened, visible
+from regard.view.trace import Trace
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+# Inches.
+MARGIN, GAP, BAR = 0.12, 0.06, 0.11
+INK, FAINT, BLUE = "#222222", "#666666", "#1d4f91"
+# The font has no pictures of control characters; here they are spelled as in Python.
+_SPELLED = {0x2400 + code: repr(chr(code))[1:-1] for code in range(32)} | {0x2421: r"\x7f"}
+
+
+def placed(
+    figure: "matplotlib.figure.Figure", x: Number, y: Number, width: Number, height: Number
+) -> Any:
+    """Axes at a place in inches, counted from the upper left corner."""
+    W, H = figure.get_size_inches()
+    return figure.add_axes((x / W, 1 - (y + height) / H, width / W, height / H))
+
+
+def write(
+    figure: "matplotlib.figure.Figure", x: Number, y: Number, text: str, **style: Any
+) -> None:
+    """Text at a place in inches, counted from the upper left corner."""
+    W, H = figure.get_size_inches()
+    figure.text(x / W, 1 - y / H, text, **style)
+
+
+def shown(axis: Axis) -> list[str]:
+    """The labels of an axis, short and in signs that the font has."""
+    return [shortened(visible(label).translate(_SPELLED), 20) for label in axis.labels]
+
+
+def titled(trace: Trace, place: str) -> tuple[str, str]:
+    """What may be cut, the name of the trace, and what may not, the place in the model."""
+    name = shortened(visible(trace.header.title or trace.header.model), 90) + " · "
+    return name.removeprefix("∅ · "), place
+
+
+def room(title: tuple[str, str]) -> float:
+    """How wide a figure must be for its title; a long name is cut before it makes it wider."""
+    whole, place = measured(["".join(title), title[1]], 11)
+    return 2 * MARGIN + max(place, min(6, whole))
+
+
+def entitle(figure: "matplotlib.figure.Figure", title: tuple[str, str]) -> None:
+    """Write the title in the upper left corner, its name cut to what the figure has room for."""
+    name, place = title
+    wide = figure.get_size_inches()[0] - 2 * MARGIN + 0.01
+    while len(name) > 5 and measured([name + place], 11)[0] > wide:
+        name = name.removesuffix("… · ").removesuffix(" · ")[:-1] + "… · "
+    write(figure, MARGIN, MARGIN, name + place, size=11, color=INK, va="top")
+
+
+def colour_bar(
+    figure: "matplotlib.figure.Figure", image: Any, axes: Any, high: Number, name: str = "weight"
+) -> None:
+    """Fill upright axes with the colours of an image, and say what they mean."""
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
+
+    bar = figure.colorbar(image, cax=axes)
+    if not isinstance(bar.norm, LogNorm):
+        bar.locator = MaxNLocator(max(1, min(5, int(high / 0.3))))
+    bar.minorlocator = NullLocator()
+    bar.formatter = StrMethodFormatter("{x:.3g}")
+    bar.update_ticks()
+    bar.outline.set_visible(False)
+    axes.tick_params(labelsize=7, length=2, color=FAINT, labelcolor=FAINT)
+    axes.set_ylabel(name, size=8, color=FAINT)

@@ -1,0 +1,337 @@
+"""A machine with a memory as a picture: all of its steps side by side, and one of them up close."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.check import Number
+from regard.view.figures import blank, drawing, measured
+from regard.view.machines import STAGES, Head, Machine, machine, used
+from regard.view.panels import (
+    BAR,
+    BLUE,
+    FAINT,
+    GAP,
+    INK,
+    MARGIN,
+    colour_bar,
+    entitle,
+    placed,
+    room,
+    shown,
+    titled,
+    write,
+)
+from regard.view.trace import Trace
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+# The step up close, the head that reads, and the one that writes.
+_RED, _READ, _WRITE = "#d8432b", BLUE, "#9c4a1a"
+# A slot that gets less in every panel is left out.
+_LEAST = 0.01
+# Points.
+_NAME, _SMALL = 8, 7
+# Inches: a line of small words; the room left of all panels, and for a bar with its numbers.
+_LINE, _LEFT, _BESIDE = 1.3 * _SMALL / 72, 0.66, 0.62
+# Inches: between two bands, two stages and two parts; what a stage needs, and how high shifts are.
+_BANDS, _STAGES, _APART, _STAGE, _SHIFTS = 0.14, 0.1, 0.3, 0.62, 0.36
+
+
+class _Box(NamedTuple):
+    """A place in inches, counted from the upper left corner."""
+
+    x: Number
+    y: Number
+    wide: Number
+    high: Number
+
+
+@dataclass(frozen=True, eq=False)
+class _Panel:
+    """Numbers (rows, T) over time; `slots` are the numbers of its rows, where rows are slots."""
+
+    name: str
+    rows: str
+    values: Tensor
+    high: Number
+    slots: Sequence[int] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Band:
+    """Panels that share a scale of colour, from 0 or less to `least` or more."""
+
+    unit: str
+    colours: str
+    panels: list[_Panel]
+    least: Number = 1e-6
+
+    @property
+    def high(self) -> Number:
+        """How many inches all of them take."""
+        return sum(panel.high + GAP for panel in self.panels) - GAP
+
+    def norm(self) -> Any:
+        """How a number becomes a colour."""
+        from matplotlib.colors import Normalize
+
+        values = torch.cat([panel.values.flatten() for panel in self.panels])
+        return Normalize(min(0.0, float(values.min())), max(self.least, float(values.max())))
+
+
+def tape(trace: Trace, *, step: int | None = None, head: int = 0) -> "matplotlib.figure.Figure":
+    """What a machine is given, says, holds, writes and reads over time; below, one step of it.
+
+    The panels of the upper half share their steps, those of the lower half their slots: the memory
+    after the step, and how each head came to its weights, which are found by content, mixed with
+    those of the step before, shifted and sharpened. Slots that no head comes near are left out.
+
+    Args:
+        step: the step up close; if none is named, the one at which the read head jumps.
+        head: the head that reads; beside it stands its like that writes, or the last that does.
+    """
+    found = machine(trace, head=head)
+    step = found.step(step)
+    with drawing():
+        return _tape(trace, found, step)
+
+
+def _tape(trace: Trace, machine: Machine, step: int) -> "matplotlib.figure.Figure":
+    heads = {_READ: machine.read, _WRITE: machine.write}
+    near = [w for head in heads.values() for w in (head.weights, head.stages[:, step])]
+    slots = used(torch.cat(near), least=_LEAST, margin=2)
+    bands = [*_given(trace, machine.steps), *_held(machine, slots)]
+    T, N, W = machine.memory.shape
+    narrow = min(1.8, max(0.9, 0.07 * W))
+    # what the lower half takes beside its eight stages; a bar stands beside the upper half
+    beside = narrow + _BESIDE + 2 * _APART + 6 * _STAGES
+    wide = max(beside + 8 * _STAGE - _BESIDE, min(0.3 * T, 9))
+    stage = (wide + _BESIDE - beside) / 8
+    x, y = MARGIN + _LEFT, MARGIN + 0.30 + 0.26
+    below = y + sum(band.high + _BANDS for band in bands) + 0.9
+    high = _tall(len(slots), 1.4, 2.4, 3.4)
+    title = titled(trace, f"tape · step {step}")
+    width, height = x + wide + _BESIDE + MARGIN, below + high + _SHIFTS + 0.95 + MARGIN
+    figure = blank(max(width, room(title)), height)
+    labels = shown(trace.axis(machine.steps))
+    _draw_time(figure, bands, labels, step, (x, y, wide))
+    _draw_memory(figure, machine.memory, slots, step, _Box(x, below, narrow, high))
+    x += narrow + _BESIDE + _APART
+    for ink, head in heads.items():
+        _draw_head(figure, head, ink, slots, step, _Box(x, below, stage, high))
+        x += 4 * stage + 3 * _STAGES + _APART
+    left_out = f"slots that get less than {_LEAST * 100:g} % in every panel are left out"
+    notes = [left_out] if len(slots) < N else []
+    notes += ["outlined: the weights of the step before"] if step else []
+    style = {"size": _SMALL, "color": FAINT, "va": "bottom"}
+    write(figure, MARGIN + _LEFT, height - MARGIN, "; ".join(notes), **style)
+    entitle(figure, title)
+    return figure
+
+
+def _given(trace: Trace, steps: str) -> list[_Band]:
+    """What comes in and out at each step, as far as the trace has it."""
+    there = {series.id: series.values for series in trace.series if series.axis == steps}
+    panels = []
+    for id in ("inputs", "targets", "outputs"):
+        if id in there:
+            values = there[id].float().cpu().reshape(len(there[id]), -1).T
+            high, rows = _tall(len(values), 0.62, 0.9, 0.9), _counted(len(values), "channel")
+            panels.append(_Panel(id, rows, values, high))
+    return [_Band("value", "Greys", panels, least=1)] if panels else []
+
+
+def _held(machine: Machine, slots: list[int]) -> list[_Band]:
+    """How much each slot holds, and how much it is written and read."""
+    N, high = machine.memory.shape[1], _tall(len(slots), 0.8, 1.6, 2.6)
+    rows = (f"{len(slots)} of " if len(slots) < N else "") + _counted(N, "slot")
+    named = {"memory": machine.memory.norm(dim=2)}
+    named |= {head.name: head.weights for head in (machine.write, machine.read)}
+    memory, *weights = (
+        _Panel(name, rows, values.T[slots], high, slots) for name, values in named.items()
+    )
+    return [_Band("norm of a slot", "Purples", [memory]), _Band("weight", "cividis", weights)]
+
+
+def _tall(rows: int, least: Number, most: Number, many: Number) -> float:
+    """How high so many rows are, in inches: up to `most`, and up to `many` where they are thin."""
+    return float(max(least, min(0.1 * rows, max(most, min(0.02 * rows, many)))))
+
+
+def _draw_time(
+    figure: "matplotlib.figure.Figure",
+    bands: list[_Band],
+    labels: list[str],
+    step: int,
+    place: tuple[Number, Number, Number],
+) -> None:
+    """The upper half, and the line that marks the step."""
+    x, top, wide = place
+    y, cell = top, wide / len(labels)
+    for band in bands:
+        norm, bar = band.norm(), placed(figure, x + wide + 0.1, y, BAR, band.high)
+        for panel in band.panels:
+            axes = placed(figure, x, y, wide, panel.high)
+            image = _draw_cells(axes, panel.values, band.colours, norm, (wide, panel.high))
+            _name_rows(figure, axes, panel, y)
+            y += panel.high + GAP
+        colour_bar(figure, image, bar, band.high, band.unit)
+        y += _BANDS - GAP
+    _name_steps(axes, labels, cell)
+    at = x + (step + 0.5) * cell
+    _mark(figure, at, top - 0.05, y - _BANDS)
+    name = f"step {step}" if labels[step] == str(step) else f"step {step}, “{labels[step]}”"
+    half = measured([name], _NAME)[0] / 2
+    centre = min(max(at, x + half), x + wide - half)
+    write(figure, centre, top - 0.09, name, size=_NAME, color=_RED, ha="center")
+
+
+def _draw_memory(
+    figure: "matplotlib.figure.Figure", memory: Tensor, slots: list[int], step: int, box: _Box
+) -> None:
+    from matplotlib.colors import Normalize
+
+    axes, held, W = placed(figure, *box), memory[step, slots], memory.shape[2]
+    most = max(float(held.abs().max()), 1e-6)
+    image = _draw_cells(axes, held, "PRGn_r", Normalize(-most, most), box[2:])
+    _name_slots(axes, slots, box.high)
+    ends = sorted({0, W - 1})
+    axes.set_xticks(ends, [str(end) for end in ends], size=_SMALL, color=FAINT)
+    axes.set_xlabel("cell of a slot", size=_SMALL, color=FAINT, labelpad=1)
+    axes.set_ylabel("slots", size=_NAME, color=FAINT)
+    axes.yaxis.set_label_coords(-0.42 / box.wide, 0.5)
+    write(figure, box.x, box.y - 0.42, f"memory after step {step}", size=9, color=INK)
+    bar = placed(figure, box.x + box.wide + 0.1, box.y, BAR, box.high)
+    colour_bar(figure, image, bar, box.high, "value")
+
+
+def _draw_head(
+    figure: "matplotlib.figure.Figure",
+    head: Head,
+    ink: str,
+    slots: list[int],
+    step: int,
+    box: _Box,
+) -> None:
+    """How a head came to its weights; the box is that of the first of four stages."""
+    most = int(head.shift[step].argmax())
+    numbers = (
+        f"β = {float(head.strength[step]):.3g}",
+        f"g = {float(head.gate[step]):.2f}",
+        f"s({_signed(head.shifts[most])}) = {float(head.shift[step, most]):.2f}",
+        f"γ = {float(head.sharpness[step]):.3g}",
+    )
+    write(figure, box.x, box.y - 0.42, head.name, size=9, color=ink)
+    n, edges = len(slots), [row - 0.5 for row in range(len(slots) + 1)]
+    for i, (stage, number) in enumerate(zip(STAGES, numbers, strict=True)):
+        axes = placed(figure, box.x + i * (box.wide + _STAGES), box.y, box.wide, box.high)
+        w, lying = head.stages[i, step, slots].tolist(), {"orientation": "horizontal"}
+        axes.stairs(w, edges, fill=True, color=ink, linewidth=0, **lying)
+        if step and stage == "gated":
+            before = head.weights[step - 1, slots].tolist()
+            axes.stairs(before, edges, color=FAINT, linewidth=0.6, **lying)
+        axes.set(xlim=(0, 1.02), ylim=(n - 0.5, -0.5), yticks=[])
+        axes.set_title(f"{stage}\n{number}", size=_SMALL, color=INK, pad=4)
+        _name_values(axes, [0, 1], ["0", "1"], "weight")
+        # neighbours are too near for numbers that stand out at both ends
+        for label, side in zip(axes.get_xticklabels(), ("left", "right"), strict=True):
+            label.set_ha(side)
+    x, y = box.x + 2 * (box.wide + _STAGES), box.y + box.high + 0.45
+    axes, shifts = placed(figure, x, y, box.wide, _SHIFTS), head.shifts
+    axes.bar(list(shifts), head.shift[step].tolist(), width=0.7, color=ink)
+    axes.set(ylim=(0, 1.02), xlim=(shifts[0] - 0.6, shifts[-1] + 0.6), yticks=[])
+    named = sorted({shifts[0], 0, shifts[-1]})
+    _name_values(axes, named, [_signed(by) for by in named], "shift s")
+
+
+def _draw_cells(
+    axes: Any, values: Tensor, colours: str, norm: Any, sides: tuple[Number, Number]
+) -> Any:
+    cell = min(side / n for side, n in zip(sides, reversed(values.shape), strict=True))
+    axes.spines[:].set(color=FAINT, linewidth=0.4)
+    axes.set(xticks=[], yticks=[])
+    # one pixel a cell, enlarged by the viewer; below a pixel or two, cells must be blended
+    crisp = "none" if cell > 0.02 else None
+    return axes.imshow(values.numpy(), cmap=colours, norm=norm, aspect="auto", interpolation=crisp)
+
+
+def _mark(figure: "matplotlib.figure.Figure", x: Number, top: Number, end: Number) -> None:
+    """A thin line across all panels, from one height to another."""
+    from matplotlib.lines import Line2D
+
+    W, H = figure.get_size_inches()
+    line = Line2D([x / W, x / W], [1 - top / H, 1 - end / H], color=_RED, linewidth=0.8)
+    figure.add_artist(line)
+
+
+def _name_rows(figure: "matplotlib.figure.Figure", axes: Any, panel: _Panel, y: Number) -> None:
+    """The name of a panel and what its rows are, upright at its left."""
+    lines = ((panel.name, _NAME, INK), (panel.rows, _SMALL, FAINT))
+    for n, (words, size, ink) in enumerate(lines):
+        style = {"size": size, "color": ink, "rotation": 90, "ha": "center", "va": "center"}
+        write(figure, MARGIN + 0.06 + 0.15 * n, y + panel.high / 2, words, **style)
+    if panel.slots:
+        _name_slots(axes, panel.slots, panel.high)
+
+
+def _name_slots(axes: Any, slots: Sequence[int], high: Number) -> None:
+    """Round numbers beside the rows of slots, and a line wherever some are left out."""
+    row = high / len(slots)
+    every = next(n for n in _round() if n * row >= _LINE)
+    places = _spaced([(p, _LINE / row) for p, slot in enumerate(slots) if slot % every == 0])
+    axes.set_yticks(places, [str(slots[p]) for p in places], size=_SMALL, color=FAINT)
+    axes.tick_params(length=2, color=FAINT, pad=2)
+    for place in range(1, len(slots)):
+        if slots[place] not in (slots[place - 1] + 1, 0):
+            axes.axhline(place - 0.5, color="#999999", linewidth=0.8, linestyle=(0, (2, 2)))
+
+
+def _name_steps(axes: Any, labels: list[str], cell: Number) -> None:
+    """The steps below the last panel: words first, then as many numbers as there is room for."""
+    wide = [(inches + GAP) / cell for inches in measured(labels, _SMALL)]
+    every = next(n for n in _round() if n >= max(wide))
+    words = [p for p, label in enumerate(labels) if not label.isdecimal()]
+    numbers = [p for p, label in enumerate(labels) if label.isdecimal() and int(label) % every == 0]
+    places = _spaced([(p, wide[p]) for p in (*words, *numbers)])
+    axes.set_xticks(places, [labels[p] for p in places], size=_SMALL, color=INK)
+    axes.set_xlabel("steps", size=_NAME, color=FAINT, labelpad=2)
+
+
+def _name_values(axes: Any, places: list[int], labels: list[str], name: str) -> None:
+    axes.set_xticks(places, labels, size=_SMALL, color=FAINT)
+    axes.set_xlabel(name, size=_SMALL, color=FAINT, labelpad=1)
+    axes.tick_params(length=2, color=FAINT, pad=2)
+    axes.spines[:].set(color=FAINT, linewidth=0.4)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _spaced(wanted: list[tuple[int, float]]) -> list[int]:
+    """The places, each given with its extent, that touch none of those before them in the list."""
+    kept: dict[int, float] = {}
+    for place, extent in wanted:
+        if all(abs(place - other) >= (extent + wide) / 2 for other, wide in kept.items()):
+            kept[place] = extent
+    return sorted(kept)
+
+
+def _round() -> Iterator[int]:
+    """1, 2, 5, 10, 20, 50, …"""
+    return (n * 10**power for power in range(9) for n in (1, 2, 5))
+
+
+def _counted(n: int, name: str) -> str:
+    return f"{n} {name}" if n == 1 else f"{n} {name}s"
+
+
+def _signed(by: int) -> str:
+    """A shift with its sign.
+
+    >>> [_signed(by) for by in (-1, 0, 1)]
+    ['−1', '0', '+1']
+    """
+    return f"{by:+d}".replace("-", "−") if by else "0"

@@ -1,0 +1,119 @@
+"""Which picture is drawn: what was asked for, or what fits the trace and the file."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard import drawing
+from regard.asking import UsageError
+from regard.options import FIRST, Place
+from regard.view import by_words, matrix, ribbons, save_figure, tape, wall
+from tests.view.traces import copying, several, translation
+
+PNG = Path("a.png")
+
+
+@pytest.mark.parametrize(
+    ("trace", "out", "place", "kind"),
+    [
+        (copying(), PNG, FIRST, "tape"),
+        (copying(), Path("a.SVG"), FIRST, "tape"),
+        (copying(), Path("a.html"), FIRST, "matrix"),
+        (copying(), None, FIRST, "matrix"),
+        (copying(), PNG, Place("write"), "matrix"),
+        (translation(), PNG, FIRST, "matrix"),
+    ],
+    ids=["png", "svg", "html", "text", "map", "tokens"],
+)
+def test_a_machine_is_drawn_as_a_tape_where_a_tape_can_be(trace, out, place, kind):
+    assert drawing.chosen(trace, None, out, place).kind == kind
+
+
+def test_a_kind_that_is_named_is_drawn():
+    for kind in ("matrix", "ribbons", "wall", "tape"):
+        assert drawing.chosen(copying(), kind, PNG, FIRST).kind == kind
+
+
+def test_the_map_is_the_one_named_or_the_first_and_of_a_wall_one_of_many_heads():
+    def map(kind, place):
+        return drawing.chosen(several(3), kind, PNG, place).map.id
+
+    assert map("matrix", FIRST) == "map0"
+    assert map("wall", FIRST) == "map1"
+    assert map("ribbons", Place("map2", 1, 1)) == "map2"
+
+
+@pytest.mark.parametrize(("asked", "step"), [(None, 4), (2, 2)])
+def test_the_step_of_a_tape_is_known_before_it_is_drawn(asked, step):
+    picture = drawing.chosen(copying(heads=2), None, PNG, Place(head=1, step=asked))
+    told = picture.numbers()
+    assert (told["map"], told["head"], told["step"]) == ("read", 1, step)
+    assert told["weights"] == picture.trace.map("read").weights(0, 1).tolist()
+    assert "step" not in drawing.chosen(copying(), "matrix", PNG, FIRST).numbers()
+
+
+@pytest.mark.parametrize("kind", ["matrix", "ribbons", "wall", "tape"])
+def test_what_is_saved_is_what_view_draws(kind, tmp_path):
+    trace, place = copying(heads=2), Place(head=0 if kind == "wall" else 1)
+    where = {"map": "read", "head": place.head}
+    figures = {
+        "matrix": lambda: matrix(trace, **where),
+        "ribbons": lambda: ribbons(trace, **where),
+        "wall": lambda: wall(trace),
+        "tape": lambda: tape(trace, head=1),
+    }
+    saved = drawing.chosen(trace, kind, PNG, place).save(tmp_path / "a.png")
+    drawn = save_figure(figures[kind](), tmp_path / "b.png")
+    assert saved.read_bytes() == drawn.read_bytes()
+
+
+def test_text_names_the_other_maps():
+    text = drawing.chosen(copying(slots=128), None, None, Place("write")).text()
+    assert text.startswith("write: steps (down) looks at slots (across), 7 of 128 shown\n")
+    assert text.endswith("\n\n--map can be " + ", ".join(m.id for m in copying().maps))
+    assert "--map" not in drawing.chosen(translation(), None, None, FIRST).text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "out", "place", "words"),
+    [
+        ("tape", None, FIRST, "expected -o for tape: only the matrix can be drawn as text"),
+        (None, Path("a.gif"), FIRST, "expected -o for matrix to end in .png, .svg, .pdf, .html,"),
+        ("tape", Path("a.html"), FIRST, "expected -o for tape to end in .png, .svg, .pdf, got a"),
+        ("wall", PNG, Place(layer=1), "expected --kind wall without --layer and --head: it shows"),
+        ("tape", PNG, Place("read"), "expected --kind tape without --map and --layer: it shows"),
+        ("matrix", PNG, Place(step=1), "expected --step for a tape, got --kind matrix"),
+    ],
+)
+def test_what_no_trace_can_be_drawn_as_is_refused_at_once(kind, out, place, words):
+    with pytest.raises(UsageError) as refused:
+        drawing.refuse(kind, out, place)
+    assert refused.value.format_message().startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("trace", "kind", "place", "words"),
+    [
+        (copying(), None, Place("write", step=1), "expected --step for a tape, and this is drawn"),
+        (copying(), None, Place(step=8), "tape: expected step from 0 to 7, got 8"),
+        (copying(), None, Place(head=1), "Map 'read': expected head from 0 to 0, got 1"),
+        (copying(), None, Place(layer=1), "Map 'read': expected layer from 0 to 0, got 1; --map"),
+        (translation(), "tape", FIRST, "tape: expected a trace with slots of a memory, got tokens"),
+        (translation(), None, Place("self"), "Trace: no map named 'self'; there is cross"),
+    ],
+)
+def test_what_this_trace_cannot_be_drawn_as_was_typed_wrongly(trace, kind, place, words):
+    with pytest.raises(UsageError) as refused:
+        drawing.chosen(trace, kind, PNG, place)
+    assert refused.value.format_message().startswith(words)
+
+
+def test_the_usual_picture_is_named_after_its_kind(tmp_path, monkeypatch):
+    assert drawing.pictured(by_words(copying()), tmp_path) == tmp_path / "tape.png"
+    assert drawing.pictured(translation(), tmp_path) == tmp_path / "alignment.png"
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for trace in (copying(), translation()):
+        assert drawing.pictured(trace, tmp_path) == tmp_path / "alignment.html"
+    names = ["alignment.html", "alignment.png", "tape.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names

@@ -1,0 +1,49 @@
+"""Places are inches from the upper left corner; a title is cut where its name ends."""
+
+import pytest
+
+from regard.view import Header, Tokens, Trace
+from regard.view.figures import blank, drawing, measured
+from regard.view.panels import MARGIN, colour_bar, entitle, placed, room, shown, titled, write
+
+
+def test_a_place_is_counted_from_the_upper_left_corner():
+    figure = blank(4, 2)
+    box = placed(figure, 1, 0.5, 2, 1).get_position().bounds
+    assert box == pytest.approx((0.25, 0.25, 0.5, 0.5))
+    write(figure, 1, 0.5, "word", size=9)
+    assert figure.texts[0].get_position() == (0.25, 0.75)
+    assert figure.texts[0].get_size() == 9
+
+
+def test_labels_are_short_and_in_signs_that_the_font_has():
+    assert shown(Tokens("t", ["a\nb", "\x7f", "w" * 30])) == ["a\\nb", "\\x7f", "w" * 19 + "…"]
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [({}, ""), ({"model": "m"}, "m · "), ({"model": "m", "title": "t"}, "t · ")],
+)
+def test_a_title_is_the_name_of_the_trace_and_the_place_in_it(header, name):
+    assert titled(Trace([Tokens("t", ["a"])], header=Header(**header)), "map") == (name, "map")
+
+
+def test_a_long_name_is_cut_before_the_figure_is_made_wider():
+    long = ("a long story " * 9 + " · ", "cross · head 1")
+    with drawing():
+        figure = blank(room(long), 1)
+        entitle(figure, long)
+        (title,) = figure.texts
+        assert figure.get_size_inches()[0] == pytest.approx(6 + 2 * MARGIN)
+        assert measured([title.get_text()], 11)[0] <= 6.01
+    assert title.get_text().startswith("a long story")
+    assert title.get_text().endswith("… · cross · head 1")
+
+
+def test_a_bar_says_what_its_colours_mean():
+    figure = blank(2, 2)
+    axes = placed(figure, 0, 0, 1, 1)
+    for name in ("weight", "norm"):
+        bar = placed(figure, 1.2, 0, 0.1, 1)
+        colour_bar(figure, axes.imshow([[0, 1]]), bar, 1, name)
+        assert bar.get_ylabel() == name
