@@ -32,7 +32,12 @@ class Copy:
     @property
     def inputs(self) -> int:
         """The bits of a vector, the start flag and the end flag."""
-        return self.bits + 2
+        return self.bits + len(self.flags)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What stands behind the bits of a vector."""
+        return ("start", "end")
 
     @property
     def outputs(self) -> int:
@@ -110,7 +115,12 @@ class RepeatCopy:
     @property
     def inputs(self) -> int:
         """The bits of a vector, the flags of start and end, and the count."""
-        return self.bits + 3
+        return self.bits + len(self.flags)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What stands behind the bits of a vector."""
+        return ("start", "end", "count")
 
     @property
     def outputs(self) -> int:

@@ -49,6 +49,10 @@ class Task(Protocol):
         """Channels of the input: bits, flags and numbers."""
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """What the channels of the input tell that stand behind the bits of a vector."""
+
+    @property
     def outputs(self) -> int:
         """Channels of the output, a bit each."""
 

@@ -43,6 +43,11 @@ class NGrams:
         return 1
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """None: there are only bits."""
+        return ()
+
+    @property
     def outputs(self) -> int:
         """The bit."""
         return 1

@@ -44,7 +44,12 @@ class Recall:
     @property
     def inputs(self) -> int:
         """The bits of a vector, the flag of an item and the flag of the query."""
-        return self.bits + 2
+        return self.bits + len(self.flags)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What stands behind the bits of a vector."""
+        return ("item", "query")
 
     @property
     def outputs(self) -> int:

@@ -31,7 +31,12 @@ class Sort:
     @property
     def inputs(self) -> int:
         """The bits of a vector, its priority and the end flag."""
-        return self.bits + 2
+        return self.bits + len(self.flags)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What stands behind the bits of a vector."""
+        return ("priority", "end")
 
     @property
     def outputs(self) -> int:

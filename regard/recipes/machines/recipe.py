@@ -83,8 +83,8 @@ class Recipe:
 
     def trace(self, loaded: Any, input: str) -> Trace:
         """What a machine does with its memory meanwhile."""
-        episode = self._learned(loaded).read(input)
-        return showing.traced(self.name, loaded, episode, title=input)
+        task = self._learned(loaded)
+        return showing.traced(self.name, loaded, task.read(input), title=input, flags=task.flags)
 
     def _learned(self, loaded: Any) -> Any:
         """The task that a model has learned; one of another recipe is refused."""

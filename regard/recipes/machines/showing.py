@@ -41,8 +41,14 @@ def answer(episode: Episodes) -> str:
 
 
 @torch.no_grad()
-def traced(where: str, loaded: Any, episode: Episodes, *, title: str) -> Trace:
-    """The memory after every step, and how each head found its place."""
+def traced(
+    where: str, loaded: Any, episode: Episodes, *, title: str, flags: tuple[str, ...]
+) -> Trace:
+    """The memory after every step, and how each head found its place.
+
+    Args:
+        flags: what the channels of the input tell that stand behind the bits of a vector.
+    """
     _refuse(where, loaded, episode)
     model = loaded.model
     if not isinstance(model, NTM):
@@ -54,7 +60,10 @@ def traced(where: str, loaded: Any, episode: Episodes, *, title: str) -> Trace:
     outputs = torch.sigmoid(torch.cat([step.logits for step in steps]))
     text = spoken(outputs[episode.asked[0]])
     return Trace(
-        axes=[Steps("steps", _labels(episode, outputs)), Slots("slots", state.memory.shape[1])],
+        axes=[
+            Steps("steps", _labels(episode, outputs, flags)),
+            Slots("slots", state.memory.shape[1]),
+        ],
         maps=_maps(steps, model.config.reads),
         series=[
             Series("inputs", "steps", episode.inputs[0]),
@@ -81,14 +90,16 @@ def _refuse(where: str, loaded: Any, episode: Episodes) -> None:
         refuse_longer(where, episode.slots, loaded.config.slots)
 
 
-def _labels(episode: Episodes, outputs: Tensor) -> list[str]:
-    """What came in at a step, or behind an arrow what was said."""
-    asked, bits = episode.asked[0].tolist(), outputs.shape[1]
-    shown = [spoken(x[None, :bits]) for x in episode.inputs[0]]
-    return [
-        f"→ {spoken(y[None])}" if answers else x
-        for answers, x, y in zip(asked, shown, outputs, strict=True)
-    ]
+def _labels(episode: Episodes, outputs: Tensor, flags: tuple[str, ...]) -> list[str]:
+    """What came in at a step, bits or a flag alone, or behind an arrow what was said."""
+    asked, bits = episode.asked[0].tolist(), episode.inputs.shape[2] - len(flags)
+    named = []
+    for answers, x, y in zip(asked, episode.inputs[0], outputs, strict=True):
+        raised = [flag for flag, value in zip(flags, x[bits:].tolist(), strict=True) if value == 1]
+        alone = raised and not x[:bits].any()
+        came = raised[0] if alone else spoken(x[None, :bits])
+        named.append(f"→ {spoken(y[None])}" if answers else came)
+    return named
 
 
 def _maps(steps: list[Moved], reads: int) -> list[Map]:

@@ -71,7 +71,7 @@ def test_looking_changes_no_word(loaded, trace):
 
 def test_steps_are_named_by_what_came_in_and_what_was_said(trace):
     said = trace.outputs["text"].split()
-    expected = ["00", "01", "11", "10", "00", *(f"→ {each}" for each in said)]
+    expected = ["start", "01", "11", "10", "end", *(f"→ {each}" for each in said)]
     assert list(trace.axis("steps").labels) == expected
 
 
