@@ -16,7 +16,9 @@ from regard.recipes.machines.grids import beside
 from regard.recipes.machines.recipe import Recipe
 from regard.train.settings import Training
 
-LEARNING = replace(TRAINING, steps=12_000, optimizer=replace(ADAM, rate=2e-3, betas=(0.9, 0.95)))
+# of what was tried, what learned the task in the fewest episodes
+MACHINE = NTMConfig(sharpness=2.0, constant=1e-6)
+LEARNING = replace(TRAINING, steps=16_000, optimizer=replace(ADAM, betas=(0.9, 0.95)))
 SIZES = ((10, 10), (20, 10), (10, 20))
 
 
@@ -27,7 +29,7 @@ class Config:
     # stands in the name of the run's folder
     name: str = "ntm"
     data: RepeatCopy = field(default_factory=RepeatCopy)
-    model: ModelConfig = field(default_factory=NTMConfig)
+    model: ModelConfig = MACHINE
     training: Training = LEARNING
     batches: Batches = field(default_factory=lambda: Batches(8))
 
