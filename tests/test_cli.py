@@ -314,7 +314,8 @@ def test_without_beam_a_recipe_searches_as_usual(regard, model, recipe):
 def test_a_memory_is_drawn_as_a_tape(regard, taped, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "tape.png"
-    assert regard("look", taped, "011", "-o", str(path)) == (0, f"wrote {path}\n", "")
+    # what stands on standard error hangs on how long it takes
+    assert regard("look", taped, "011", "-o", str(path))[:2] == (0, f"wrote {path}\n")
     usual = path.read_bytes()
     told = json.loads(regard("look", taped, "011", "-o", str(path), "--json")[1])
     assert (told["map"], told["step"], len(told["weights"])) == ("read", 4, 8)

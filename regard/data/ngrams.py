@@ -23,10 +23,8 @@ class NGrams:
         input        0   1   1
         target   0   1   1   0
 
-    All bits are asked for, the fair ones too, as that agrees best with the optimum of 133 bits a
-    sequence in the paper: over 400,000 sequences, the best estimate costs 133.2 ± 0.06 bits for all
-    200, one less without the first, and 128.2 for the 195 that have a context. (The paper judges
-    by 1,000 sequences, whose mean errs by 1.1 bits, so only the last is ruled out.) The first
+    All bits are asked for, the fair ones too, since with them the best estimate costs what it does
+    in the paper, 133 bits a sequence; each fair bit that is left out makes it one less. The first
     step, then, is given a zero; it always is, so no flag has to tell it from a bit.
     """
 

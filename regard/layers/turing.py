@@ -141,14 +141,12 @@ def through(
         to_read: by what the controller multiplies what was read (Z, R W).
         to_said: by what an LSTM multiplies what it said (Z, E); None is a controller without state.
     """
+    controller = state.controller
     if to_said is None:
         # nothing that it said, or remembers, counts
         B, E = of_x.shape[1:]
         controller = of_x.new_zeros(B, E), of_x.new_empty(B, 0)
-    else:
-        said, cell = state.controller
-        controller = said, cell
-    begin = Place(*controller, state.read, state.weights, state.memory)
+    begin = Place._make((*controller, state.read, state.weights, state.memory))
     weights = Weights(to_read, to_said, heads.orders.weight, heads.orders.bias)
     found, end = tape.through(of_x, begin, weights, heads.sizes)
     kept = () if to_said is None else (end.hidden, end.cell)

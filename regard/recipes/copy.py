@@ -19,7 +19,7 @@ from regard.recipes.machines.recipe import Recipe
 from regard.train.grids import Grid, Row
 from regard.train.settings import Training
 
-# less than half of the paper's 100 units: what a controller cannot remember, it has to write down
+# the paper has 100 units; fewer learn to copy as well
 MACHINE = NTMConfig(width=48)
 # lengths that are measured, and the slots that each is given
 LENGTHS = {20: 128, 50: 128, 120: 256, 1000: 2048}

@@ -1,10 +1,11 @@
-"""The folder of a run: its settings are there first, what it ran on is told at the end."""
+"""The folder of a run, settings first, what it ran on at the end; and what a run gives."""
 
 import json
 import platform
 import shlex
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,17 @@ from regard.train import checkpoints
 
 SCHEMA = 1
 RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives; `examples` are (source, prediction, reference)."""
+
+    folder: Path
+    metrics: dict[str, float]
+    stopped: str
+    seconds: float
+    examples: list[tuple[str, str, str]]
 
 
 def opened(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -59,4 +60,4 @@ def _parts(batch: Episodes, size: int) -> Iterator[Episodes]:
     """Some episodes at a time, so that their states of this size are not too large together."""
     rows = max(1, min(256, AT_ONCE // size))
     for i in range(0, len(batch), rows):
-        yield batch.each(lambda x, i=i: x[i : i + rows])  # type: ignore[misc]
+        yield batch.each(itemgetter(slice(i, i + rows)))

@@ -10,7 +10,7 @@ from regard.models.ntm import NTMConfig
 from regard.recipes.machines import measuring, showing, training
 from regard.recipes.machines.config import Config
 from regard.recipes.machines.showing import Prediction
-from regard.recipes.machines.training import Result
+from regard.train.runs import Result
 from regard.view.trace import Trace
 
 

@@ -1,6 +1,6 @@
 """One training, from a task to a folder with a machine in it that has learned it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +14,12 @@ from regard.recipes.machines.config import MODELS, Config
 from regard.recipes.machines.learning import judged, loss
 from regard.recipes.machines.measuring import held_out
 from regard.train import Fitted, checkpoints, fit, journal, silent
-from regard.train.runs import circumstances, opened
+from regard.train.runs import Result, circumstances, opened
 
 # Episodes that decide what is best, and the seed they are drawn with.
 DEVELOPMENT, SEED = 256, 2**31
 # Bits an episode, below which a task is solved.
 SOLVED = 0.1
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run gives; `examples` are (input, answer, right answer)."""
-
-    folder: Path
-    metrics: dict[str, float]
-    stopped: str
-    seconds: float
-    examples: list[tuple[str, str, str]]
 
 
 def trained(

@@ -1,6 +1,6 @@
 """One training from sentence pairs to a folder with a translator in it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,7 @@ from regard.recipes.translate.measuring import measured, misaligned
 from regard.recipes.translate.searching import AT_ONCE, translated
 from regard.recipes.translate.showing import looks
 from regard.train import Fitted, checkpoints, fit, silent
-from regard.train.runs import circumstances, opened
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run gives; `examples` are (source, prediction, reference)."""
-
-    folder: Path
-    metrics: dict[str, float]
-    stopped: str
-    seconds: float
-    examples: list[tuple[str, str, str]]
+from regard.train.runs import Result, circumstances, opened
 
 
 def run(
