@@ -21,6 +21,8 @@ from regard.train.settings import Training
 
 # the paper has 100 units; fewer learn to copy as well
 MACHINE = NTMConfig(width=48)
+# a machine that copies may lose it again between two judgements
+LEARNING = replace(TRAINING, setback=4.0)
 # lengths that are measured, and the slots that each is given
 LENGTHS = {20: 128, 50: 128, 120: 256, 1000: 2048}
 
@@ -33,7 +35,7 @@ class Config:
     name: str = "ntm"
     data: Copy = field(default_factory=Copy)
     model: ModelConfig = MACHINE
-    training: Training = TRAINING
+    training: Training = LEARNING
     batches: Batches = field(default_factory=lambda: Batches(8))
 
     def __post_init__(self) -> None:

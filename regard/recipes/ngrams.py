@@ -30,7 +30,7 @@ class Config:
     data: NGrams = field(default_factory=NGrams)
     model: ModelConfig = MACHINE
     training: Training = LEARNING
-    batches: Batches = field(default_factory=lambda: Batches(16))
+    batches: Batches = field(default_factory=lambda: Batches(32))
 
     def __post_init__(self) -> None:
         refuse("ngrams", self)

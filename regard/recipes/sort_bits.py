@@ -20,7 +20,7 @@ from regard.recipes.machines.grids import beside
 from regard.recipes.machines.recipe import Recipe
 from regard.train.settings import Optimizer, Training
 
-MACHINE = NTMConfig(width=256, slots=64, memory="learned")
+MACHINE = NTMConfig(width=256, slots=64, shifts=7, memory="learned")
 LEARNING = replace(TRAINING, steps=30_000, optimizer=Optimizer("adam", rate=3e-3))
 
 

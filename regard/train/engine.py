@@ -145,12 +145,7 @@ class Engine:
                 f"fit: {checkpoints.name(step)} was trained with {state['optimizer']}, "
                 f"expected {kind}; resume with the same optimizer"
             )
-        self._load_weights(self.model, found.trees["model"], step)
-        if self.average is not None:
-            # an average that was not there before begins with the weights of now
-            weights = found.trees.get("average", found.trees["model"])
-            self._load_weights(self.average.model, weights, step)
-        optimizers.remember(self.optimizer, self.model, found.trees["optimizer"])
+        self._load_learnt(found)
         if state["scaler"]:
             self.fabric.strategy.precision.load_state_dict(state["scaler"])
         self.stream = Stream(self._batches, **state["stream"])
@@ -174,6 +169,12 @@ class Engine:
             self._load_weights(self.model, found.get("average", found["model"]), step)
         elif self.average is not None:
             self.model.load_state_dict(self.average.model.state_dict())
+
+    def set_back(self) -> None:
+        """Go on from the weights that were judged best, at the place in the data of now."""
+        self.fabric.barrier()
+        learnt = ("model", "average", "optimizer")
+        self._load_learnt(checkpoints.load(self.folder, self.stopping.step, only=learnt))
 
     def agreed(self, wish: bool) -> bool:
         """Whether any process has this wish."""
@@ -234,6 +235,15 @@ class Engine:
         }
         best = None if self.stopping.best is None else self.stopping.step
         return Checkpoint(self.step, found, state, best)
+
+    def _load_learnt(self, found: Checkpoint) -> None:
+        """Take the weights and the moments of a checkpoint."""
+        self._load_weights(self.model, found.trees["model"], found.step)
+        if self.average is not None:
+            # an average that was not there before begins with the weights of now
+            weights = found.trees.get("average", found.trees["model"])
+            self._load_weights(self.average.model, weights, found.step)
+        optimizers.remember(self.optimizer, self.model, found.trees["optimizer"])
 
     def _load_weights(self, model: nn.Module, weights: dict[str, Tensor], step: int) -> None:
         try:

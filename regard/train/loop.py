@@ -153,11 +153,12 @@ def _judged(engine: Engine, judge: Judge, teller: "_Teller") -> bool:
             said = teller.paused(lambda: judge(model))
             metrics = {name: float(value) for name, value in said.items()}
     metrics = engine.fabric.broadcast(metrics)
-    engine.stopping = engine.stopping.after(
-        engine.step, metrics, watch=training.watch, best=training.best
-    )
+    watch = training.watch
+    engine.stopping = engine.stopping.after(engine.step, metrics, watch=watch, best=training.best)
     best = engine.stopping.bad == 0
     teller.judged(metrics, best)
+    if engine.stopping.lost(metrics[watch], training.setback, best=training.best):
+        teller.set_back()
     return best
 
 
@@ -217,6 +218,13 @@ class _Teller:
         """The judge has spoken."""
         self._note("judge", metrics=metrics, best=best)
         self._report.judged(self._engine.step, metrics, best)
+
+    def set_back(self) -> None:
+        """Go on from the best weights."""
+        best = self._engine.stopping.step
+        self.paused(self._engine.set_back)
+        self._note("setback", best=best)
+        self._report.note(f"step {self._engine.step:,}  set back to the weights of step {best:,}")
 
     def saved(self) -> None:
         """Write a checkpoint, when all that the journal says of it is on the disk."""

@@ -55,11 +55,27 @@ def moments(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Any
 
 
 def remember(optimizer: torch.optim.Optimizer, model: nn.Module, moments: dict[str, Any]) -> None:
-    """Put back what the optimizer remembered; rates and decays stay those of the settings."""
+    """Put back what the optimizer remembered; rates and decays stay those of the settings.
+
+    What it remembers already is written over in place: a recorded step knows no other.
+    """
+    if optimizer.state:
+        _written_over(optimizer, model, moments)
+        return
     state = optimizer.state_dict()
     places = {name: place for place, name in enumerate(_names(optimizer, model))}
     state["state"] = {places[name]: found for name, found in moments.items() if name in places}
     optimizer.load_state_dict(state)
+
+
+def _written_over(
+    optimizer: torch.optim.Optimizer, model: nn.Module, moments: dict[str, Any]
+) -> None:
+    parameters = dict(model.named_parameters())
+    for name, remembered in moments.items():
+        for key, value in remembered.items():
+            if isinstance(value, torch.Tensor):
+                optimizer.state[parameters[name]][key].copy_(value)
 
 
 def _names(optimizer: torch.optim.Optimizer, model: nn.Module) -> list[str]:

@@ -39,7 +39,7 @@ class Report(Protocol):
     """What is called during a training; only the first process of many reports."""
 
     def note(self, text: str) -> None:
-        """Something worth knowing before it begins: what the data is, what was left out."""
+        """Something worth knowing: what the data is, what was left out, that it was set back."""
 
     def begin(self, step: int, steps: int) -> None:
         """Training goes on from `step`."""

@@ -121,6 +121,8 @@ class Training:
     # the metric of the judge that decides what is best
     watch: str = "loss"
     best: Best = "lowest"
+    # judged so many times worse than the best, it goes on from the best; 0 goes on from where it is
+    setback: float = 0.0
     # steps between checkpoints
     save_every: int = 1000
     # how many of the newest checkpoints stay, the best aside
@@ -139,8 +141,13 @@ class Training:
         for name in ("clip", "judge_every", "patience", "seed"):
             _least("Training", name, getattr(self, name), 0)
         _share("Training", "average", self.average)
-        if self.patience and not self.judge_every:
-            raise ValueError("Training: patience counts judgements, but judge_every is 0")
+        for name in ("patience", "setback"):
+            if getattr(self, name) and not self.judge_every:
+                raise ValueError(f"Training: {name} needs judgements, but judge_every is 0")
+        if self.setback and not self.setback > 1:
+            raise ValueError(
+                f"Training: expected setback above 1, or 0 for none, got {self.setback}"
+            )
         if self.captured and (self.accumulate > 1 or self.devices > 1):
             raise ValueError(
                 "Training: a captured step is one batch on one device, "

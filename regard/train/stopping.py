@@ -43,6 +43,17 @@ class Stopping:
         """Whether `patience` is used up; 0 is patience without end."""
         return 0 < patience <= self.bad
 
+    def lost(self, now: float, times: float, *, best: Best = "lowest") -> bool:
+        """Whether a judgement is so many times worse than the best; 0 times is never.
+
+        >>> [Stopping(best=2.0).lost(now, 4.0) for now in (7.0, 9.0)]
+        [False, True]
+        """
+        if not times or self.best is None:
+            return False
+        # what is not a number is not as good either
+        return not (now <= times * self.best if best == "lowest" else times * now >= self.best)
+
     def _beaten(self, now: float, best: Best) -> bool:
         if self.best is None:
             return True

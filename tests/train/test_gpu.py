@@ -31,6 +31,17 @@ def test_captured_steps_are_the_steps_as_told(tmp_path, kind):
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
 
 
+def test_a_recorded_step_goes_on_from_where_it_was_set_back_to(tmp_path):
+    seen = []
+    for captured in (False, True):
+        run, judge = tmp_path / str(captured), toy.judging(1.0, 9.0, 0.5)
+        fields = {"device": "cuda", "captured": captured, "setback": 4.0, "judge_every": 20}
+        training = toy.training(**fields, steps=60)
+        found = fit(_still(toy.model()), toy.loss, toy.Batches(), training, run=run, judge=judge)
+        seen.append(torch.cat([p.flatten().cpu() for p in found.model.parameters()]))
+    torch.testing.assert_close(seen[1], seen[0], rtol=1e-3, atol=1e-5)
+
+
 def _still(model):
     model[1].p = 0.0
     return model

@@ -218,12 +218,6 @@ def test_a_finished_training_can_be_given_more_steps(tmp_path):
     assert ours == theirs
 
 
-def judging(*values):
-    """A judge that says these, one after the other."""
-    left = list(values)
-    return lambda model: {"loss": left.pop(0)}
-
-
 def test_the_best_weights_come_back_and_their_metrics(tmp_path):
     kept = []
 
@@ -237,10 +231,53 @@ def test_the_best_weights_come_back_and_their_metrics(tmp_path):
 
 
 def test_patience_stops_early(tmp_path):
-    judge = judging(2.0, 3.0, 3.0, 1.0)
+    judge = toy.judging(2.0, 3.0, 3.0, 1.0)
     found = trained(tmp_path, steps=40, patience=2, judge=judge, keep=1)
     assert (found.stopped, found.step, found.metrics) == ("early", 12, {"loss": 2.0})
     assert checkpoints.steps(tmp_path / "checkpoints") == [4, 12]
+
+
+def test_judged_far_worse_it_goes_on_from_its_best_weights_and_later_data(tmp_path):
+    seen, judged = [], []
+
+    def loss(model, batch):
+        seen.append((toy.weights(model), batch.tokens))
+        return toy.loss(model, batch)
+
+    def judge(model):
+        judged.append(toy.weights(model))
+        return {"loss": [2.0, 9.0, 1.0][len(judged) - 1]}
+
+    trained(tmp_path, loss=loss, judge=judge, setback=4.0)
+    [(weights, tokens)] = seen[8:9]
+    assert (weights, tokens) == (judged[0], 2 + 8 % 5)
+    assert toy.said(tmp_path, "setback") == [{"event": "setback", "step": 8, "best": 4}]
+
+
+def test_set_back_a_training_remembers_what_it_had_learnt_of_gradients(tmp_path):
+    # set back to where it was at step 4, it goes on as one that never was anywhere else
+    trained(tmp_path, steps=8, judge=toy.judging(1.0, 9.0), setback=4.0, average=0.5)
+    kept = checkpoints.load(tmp_path / "checkpoints", 4).trees
+    back = checkpoints.load(tmp_path / "checkpoints", 8).trees
+    for part in ("model", "average", "optimizer"):
+        assert _plain(back[part]) == _plain(kept[part])
+
+
+def _plain(tree):
+    inside = tree.items() if isinstance(tree, dict) else ()
+    return {k: _plain(v) for k, v in inside} or tree.tolist()
+
+
+@pytest.mark.parametrize("step", [4, 7, 8, 9])
+def test_interrupted_around_a_setback_it_goes_on_to_the_same_losses(tmp_path, step):
+    # 1.0 at step 4 is the best; step 8 is judged to be lost
+    said = {4: (1.0,), 7: (1.0, 2.0), 8: (1.0, 9.0), 9: (1.0, 9.0, 2.0)}[step]
+    trained(tmp_path / "parts", steps=step, judge=toy.judging(*said), setback=4.0)
+    later = toy.judging(9.0, 3.0) if step < 8 else toy.judging(3.0)
+    trained(tmp_path / "parts", judge=later, setback=4.0, resume=True)
+    trained(tmp_path / "whole", judge=toy.judging(1.0, 9.0, 3.0), setback=4.0)
+    ours, theirs = (toy.said(tmp_path / run)[-1]["loss"] for run in ("parts", "whole"))
+    assert ours == theirs
 
 
 def test_the_averaged_weights_are_judged_and_come_back(tmp_path):
@@ -257,9 +294,9 @@ def test_the_averaged_weights_are_judged_and_come_back(tmp_path):
 
 
 def test_the_best_from_before_there_was_an_average_still_comes_back(tmp_path):
-    kept = trained(tmp_path, steps=4, judge=judging(1.0)).model
+    kept = trained(tmp_path, steps=4, judge=toy.judging(1.0)).model
     best = toy.weights(kept)
-    found = trained(tmp_path, average=0.9, judge=judging(2.0, 3.0), resume=True)
+    found = trained(tmp_path, average=0.9, judge=toy.judging(2.0, 3.0), resume=True)
     assert (found.metrics, toy.weights(found.model)) == ({"loss": 1.0}, best)
 
 

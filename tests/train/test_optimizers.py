@@ -85,6 +85,30 @@ def test_what_is_remembered_goes_by_name_and_not_by_place(decay):
     assert moments(ours, MODEL).keys() == {"0.weight", "0.bias", "1.weight", "1.bias"}
 
 
+@pytest.mark.parametrize("kind", ["adam", "adamw", "adadelta", "sgd"])
+def test_what_is_remembered_anew_is_written_where_the_old_was(kind):
+    model = copy.deepcopy(MODEL)
+    optimizer = made(model, Optimizer(kind, **({"momentum": 0.5} if kind == "sgd" else {})))
+    known = []
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.ones(1, 2)).square().sum().backward()
+        optimizer.step()
+        known.append(copy.deepcopy(moments(optimizer, model)))
+    before = known[0]
+    places = _places(optimizer)
+    remember(optimizer, model, before)
+    assert places == _places(optimizer)
+    for name, parts in moments(optimizer, model).items():
+        assert [part.tolist() for part in parts.values()] == [
+            part.tolist() for part in before[name].values()
+        ]
+
+
+def _places(optimizer):
+    return [x.data_ptr() for parts in optimizer.state.values() for x in parts.values()]
+
+
 def test_a_rate_is_set_everywhere():
     optimizer = made(MODEL, Optimizer())
     set_rate(optimizer, 0.25)

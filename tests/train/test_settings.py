@@ -67,7 +67,9 @@ def test_a_schedule_refuses_what_contradicts_it(fields, message):
         ({"keep": 0}, "Training: expected keep of at least 1, got 0"),
         ({"clip": -1.0}, "Training: expected clip of at least 0, got -1.0"),
         ({"average": 1.0}, "Training: expected average from 0 to less than 1, got 1.0"),
-        ({"patience": 2, "judge_every": 0}, "patience counts judgements, but judge_every is 0"),
+        ({"patience": 2, "judge_every": 0}, "patience needs judgements, but judge_every is 0"),
+        ({"setback": 4.0, "judge_every": 0}, "setback needs judgements, but judge_every is 0"),
+        ({"setback": 0.5}, "expected setback above 1, or 0 for none, got 0.5"),
         ({"precision": "16-mixed", "device": "cpu"}, "Training: 16-mixed needs a card"),
     ],
 )

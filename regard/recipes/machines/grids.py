@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.train.grids import Grid, Row
 
-RATES = (3e-4, 1e-3, 3e-3)
+RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 
 
 def beside(base: Any, *, width: int, rates: Iterable[float] = RATES, layers: int = 3) -> Grid:

@@ -41,7 +41,7 @@ def test_a_setting_reaches_the_machine():
     ("setting", "message"),
     [
         ("training.devices=2", "one device for now, got training.devices of more"),
-        ("model.slots=3", "vectors do not fit into a memory of 3 slots; set model.slots to at le"),
+        ("model.slots=7", "vectors do not fit into a memory of 7 slots; set model.slots to at le"),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_folder_is_opened(recipe, setting, message):
