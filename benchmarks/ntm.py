@@ -15,6 +15,7 @@ import torch
 
 from benchmarks import ntm_eager
 from benchmarks.measure import Row, in_words, race
+from regard import compiling
 from regard.data.copying import Copy
 from regard.models.ntm import NTM, NTMConfig
 from regard.recipes import copy
@@ -30,7 +31,7 @@ def rows() -> list[Row]:
     torch.manual_seed(0)
     if torch.cuda.is_available():
         return [_on_card(), _called(), _solved()]
-    return [_on_cpu()]
+    return [_on_cpu(), _compiled()]
 
 
 def _on_card() -> Row:
@@ -59,6 +60,16 @@ def _on_cpu() -> Row:
     ours, theirs = _learnt(model, loss), _learnt(model, _eager)
     raced = race(lambda: ours(batch), lambda: theirs(batch), rounds=15)
     claim = f"forward and backward; {SHAPE}, {torch.get_num_threads()} cores"
+    return _row(claim, "≥ 2 × eager", "≥ 6 ×", raced, 2)
+
+
+def _compiled() -> Row:
+    """As a training with `training.compiled` calls it, once compiled."""
+    batch, model = _drawn("cpu")
+    ours, theirs = _learnt(model, loss), _learnt(model, _eager)
+    with compiling.asked():
+        raced = race(lambda: ours(batch), lambda: theirs(batch), rounds=15)
+    claim = f"the same, compiled; {SHAPE}, {torch.get_num_threads()} cores"
     return _row(claim, "≥ 2 × eager", "≥ 6 ×", raced, 2)
 
 

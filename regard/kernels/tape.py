@@ -3,7 +3,8 @@
 It equals the loop of `regard.models.ntm`, whose every step autograd would follow operation by
 operation. Here a step and its way back are written out, and the weights learn from all steps
 together: on a card in one kernel each way (`tape_forward`, `tape_backward`), elsewhere in few
-operations a step (`tape_plain`). Triton is imported only where a kernel runs.
+operations a step (`tape_plain`), which a training may ask to have compiled. Triton is imported only
+where a kernel runs.
 """
 
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard import compiling
 from regard.kernels import tape_plain
 from regard.kernels.flex import has_triton
 from regard.kernels.tape_sizes import Place, Sizes, Weights
@@ -52,8 +54,9 @@ def _learns(inputs: tuple[Tensor | None, ...]) -> bool:
 def _walked(of_x: Tensor, begin: Place, weights: Weights, sizes: Sizes) -> tuple[Tensor, Place]:
     """All steps of which nothing is kept for a way back."""
     place, found = begin._replace(memory=begin.memory.mT), []
+    step = compiling.ready(tape_plain.forward)
     for z in of_x:
-        place, _ = tape_plain.forward(z, place, weights, sizes)
+        place, _ = step(z, place, weights, sizes)
         found.append(_beside(place))
     return torch.stack(found), place._replace(memory=place.memory.mT)
 
@@ -92,8 +95,9 @@ class _Stepped(torch.autograd.Function):
     def forward(ctx: Any, of_x: Tensor, *rest: Any) -> tuple[Tensor, ...]:
         begin, weights, sizes = Place(*rest[:5]), Weights(*rest[5:9]), rest[9]
         places, kept = [begin._replace(memory=begin.memory.mT)], []
+        step = compiling.ready(tape_plain.forward)
         for z in of_x:
-            after, left = tape_plain.forward(z, places[-1], weights, sizes)
+            after, left = step(z, places[-1], weights, sizes)
             places.append(after)
             kept.append(left)
         read_said = torch.stack(list(map(_beside, places)))
@@ -113,12 +117,13 @@ class _Stepped(torch.autograd.Function):
         gained = Place(none[0], end[0], none[1], end[1], end[2].mT)
         gates: list[Any] = [None] * len(kept)
         orders: list[Any] = [None] * len(kept)
+        back = compiling.ready(tape_plain.backward)
         for t in reversed(range(len(kept))):
             gained = gained._replace(
                 hidden=gained.hidden + dhiddens[t], read=gained.read + dreads[t]
             )
             around = gained, ctx.places[t], ctx.places[t + 1], kept[t]
-            gained, gates[t], orders[t] = tape_plain.backward(*around, weights, sizes)
+            gained, gates[t], orders[t] = back(*around, weights, sizes)
         dgates, dorders = torch.stack(gates), torch.stack(orders)
         learned = _learned(dgates, dorders, ctx.read_said, weights)
         return dgates, *gained._replace(memory=gained.memory.mT), *learned, None

@@ -46,6 +46,9 @@ class NTMConfig:
     # below 0: they have to learn clear shifts, since nothing makes unclear ones look clear
     gate: float = -2.0
     sharpness: float = -2.0
+    # what untrained forget gates of an LSTM are told beside that: above 0, it forgets less, so that
+    # what it counts does not fade with time
+    forget: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("inputs", "outputs", "width", "slots", "cell", "reads", "writes"):
@@ -86,6 +89,9 @@ class NTM(nn.Module):
         recurrent = c.controller == "lstm"
         cell = nn.LSTMCell if recurrent else nn.Linear
         self.controller = cell(c.inputs + read, c.width)
+        if isinstance(self.controller, nn.LSTMCell):
+            with torch.no_grad():
+                self.controller.bias_hh[c.width : 2 * c.width] += c.forget
         self.heads = Heads(
             c.width,
             reads=c.reads,

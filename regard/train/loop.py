@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from regard import mkl
+from regard import compiling, mkl
 from regard.train import checkpoints, devices, interrupts, journal, randomness
 from regard.train.engine import Engine, Loss
 from regard.train.interrupts import Asked
@@ -74,6 +74,8 @@ def fit(
         outside.enter_context(_as_found(model))
         asked = outside.enter_context(interrupts.caught())
         outside.enter_context(devices.multiplying(training))
+        if training.compiled:
+            outside.enter_context(compiling.asked())
         fabric = devices.launched(training)
         run = fabric.broadcast(run)
         step = _resumed(run / "checkpoints", resume)

@@ -112,6 +112,8 @@ class Training:
     strategy: Strategy = "auto"
     # on a card, record the step of each form of batch once and replay it; the model must not wait
     captured: bool = False
+    # off a card, compile what is taken step by step; worth it from a thousand steps on
+    compiled: bool = False
     # share of the past in the moving average of the weights; 0 does not average
     average: float = 0.0
     # steps between judgements; 0 judges at the end alone

@@ -249,6 +249,16 @@ def test_a_controller_without_state_has_a_fourth_of_its_weights():
     assert model.first_state is None and model.start(B).controller == ()
 
 
+def test_an_untrained_lstm_forgets_as_little_as_the_config_says():
+    def bias(forget):
+        torch.manual_seed(0)
+        return NTM(NTMConfig(width=3, forget=forget)).controller.bias_hh.detach()
+
+    # the gates of an LSTM of PyTorch: input, forget, candidate, output
+    told = [0.0] * 3 + [5.0] * 3 + [0.0] * 6
+    torch.testing.assert_close(bias(5.0) - bias(0.0), torch.tensor(told))
+
+
 def test_untrained_heads_are_told_what_the_config_says():
     model, _ = given(gate=-3.0, sharpness=1.5)
     bias = Orders(*model.heads.sizes.parts(model.heads.orders.bias[None]))

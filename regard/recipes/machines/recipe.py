@@ -36,6 +36,8 @@ class Recipe:
         example: what one could type, for a task.
         asked: the task that an evaluation is about, made of the one that was learned.
         beside: what else an evaluation says, given what it found in which episodes.
+        further: a task beyond the one that is learned, made of that one; weights may be chosen by
+            how they do there, with training.watch=further, or both. Nothing is learned from it.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Recipe:
     example: Callable[[Any], str]
     asked: Callable[[Any, Any], Any] = itself
     beside: Callable[[Any, Episodes, dict[str, Any]], dict[str, Any]] = nothing
+    further: Callable[[Any], Any] | None = None
 
     def offered(self) -> tuple[Callable[..., Any], ...]:
         """What its module has as run, evaluate, predict, trace and known."""

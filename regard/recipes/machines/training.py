@@ -16,8 +16,8 @@ from regard.recipes.machines.measuring import held_out
 from regard.train import Fitted, checkpoints, fit, journal, silent
 from regard.train.runs import Result, circumstances, opened
 
-# Episodes that decide what is best, and the seed they are drawn with.
-DEVELOPMENT, SEED = 256, 2**31
+# Episodes that decide what is best, those beyond the task, and the seed they are drawn with.
+DEVELOPMENT, FURTHER, SEED = 256, 64, 2**31
 # Bits an episode, below which a task is solved.
 SOLVED = 0.1
 
@@ -55,7 +55,7 @@ def trained(
         EpisodeBatches(task, seed=config.training.seed, **vars(config.batches)),
         config.training,
         run=folder,
-        judge=_judge(task),
+        judge=_judge(task, recipe.further),
         report=report or silent,
         resume=resume is not None if step is None else checkpoints.name(step),
     )
@@ -73,14 +73,23 @@ def trained(
     return Result(folder, metrics, fitted.stopped, fitted.seconds, shown)
 
 
-def _judge(task: Any) -> Any:
-    """The error of held-out episodes in bits, and how many of them are without one."""
+def _judge(task: Any, further: Any = None) -> Any:
+    """The error of held-out episodes in bits, and how many of them are without one.
+
+    Beside it the error of those that go further than the task, and the geometric mean of both
+    errors: as it falls, neither is lost for the other.
+    """
     batch = held_out(task, DEVELOPMENT, SEED)
+    beyond = None if further is None else held_out(further(task), FURTHER, SEED)
 
     def judge(model: nn.Module) -> dict[str, float]:
         device = next(model.parameters()).device
         bits, right = judged(model, batch.to(device))
-        return {"bits": float(bits.mean()), "perfect": float(right.double().mean())}
+        found = {"bits": float(bits.mean()), "perfect": float(right.double().mean())}
+        if beyond is not None:
+            found["further"] = float(judged(model, beyond.to(device))[0].mean())
+            found["both"] = (found["bits"] * found["further"]) ** 0.5
+        return found
 
     return judge
 

@@ -9,10 +9,14 @@ import torch
 
 from regard import load
 from regard.config import override
+from regard.data.copying import RepeatCopy
 from regard.models.lstm import LSTM, LSTMConfig
-from regard.recipes import copy
+from regard.models.ntm import NTM, NTMConfig
+from regard.recipes import copy, repeat_copy
 from regard.recipes.copy import Evaluation
 from regard.recipes.machines import training
+from regard.recipes.machines.learning import judged
+from regard.recipes.machines.measuring import held_out
 from regard.train import journal
 
 CHANCE = 2 * 2  # bits of a vector, and the mean length of an episode
@@ -93,6 +97,17 @@ def written(folder, *bits):
             lines.write("train", 10 * step, seconds=10.0 * step, loss=1.0)
             lines.write("judge", 10 * step, metrics={"bits": number})
     return folder
+
+
+def test_a_recipe_may_judge_episodes_that_go_further_than_its_task():
+    model = NTM(NTMConfig(inputs=11, outputs=9, width=8, slots=20, cell=4))
+    judge = training._judge(RepeatCopy(), repeat_copy.RECIPE.further)
+    further = RepeatCopy(shortest=20, longest=20, fewest=10)
+    bits, _ = judged(model, held_out(further, training.FURTHER, training.SEED))
+    found = judge(model)
+    assert found["further"] == pytest.approx(float(bits.mean()))
+    assert found["both"] ** 2 == pytest.approx(found["bits"] * found["further"])
+    assert "further" not in training._judge(RepeatCopy())(model)
 
 
 def test_a_task_is_solved_when_it_first_costs_less_than_a_tenth_of_a_bit(tmp_path):
