@@ -5,6 +5,8 @@ regard train copy model.controller=feed_forward   without a recurrent controller
 regard train copy model=lstm                      the LSTM that it is measured by
 regard evaluate copy length=120 slots=256 --json  six times as long as in training
 regard look copy "01101001 11110000" -o tape.png  its memory, step by step
+
+What came of it is in docs/results.md.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,6 +18,7 @@ from regard.recipes.machines import measuring
 from regard.recipes.machines.config import TRAINING, Batches, ModelConfig, refuse
 from regard.recipes.machines.grids import beside
 from regard.recipes.machines.recipe import Recipe
+from regard.recipes.machines.remarks import notes as notes
 from regard.train.grids import Grid, Row
 from regard.train.settings import Training
 

@@ -5,6 +5,8 @@ Graves et al. 2014, 4.3.
     regard train recall                        2 to 6 items of 3 vectors of 6 bits
     regard evaluate recall items=12 --json     twice as many as in training
     regard look recall "101010 111000 110011 | 000111 010101 111111 ? 101010 111000 110011"
+
+What came of it is in docs/results.md.
 """
 
 from dataclasses import dataclass, field, replace

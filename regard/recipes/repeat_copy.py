@@ -3,6 +3,8 @@
 regard train repeat_copy                                  lengths 1 to 10, 1 to 10 times
 regard evaluate RUN length=20 repeats=10 --json           twice as long as in training
 regard predict RUN "01101001 11110000 x 3"
+
+What came of it is in docs/results.md.
 """
 
 from dataclasses import dataclass, field, replace
@@ -14,6 +16,7 @@ from regard.recipes.machines import measuring
 from regard.recipes.machines.config import TRAINING, Batches, ModelConfig, refuse
 from regard.recipes.machines.grids import beside
 from regard.recipes.machines.recipe import Recipe
+from regard.recipes.machines.remarks import notes as notes
 from regard.train.grids import Grid, Row
 from regard.train.settings import Training
 
