@@ -68,8 +68,9 @@ def fit(
         DivergedError: the loss or the weights are not finite; no such weights are saved.
         OSError: a file could not be written; the checkpoint before is whole.
     """
-    if judge is None and training.patience:
-        raise ValueError("fit: patience counts judgements, but there is no judge")
+    for name in ("patience", "setback"):
+        if judge is None and getattr(training, name):
+            raise ValueError(f"fit: {name} needs judgements, but there is no judge")
     with ExitStack() as outside:
         outside.enter_context(_as_found(model))
         asked = outside.enter_context(interrupts.caught())

@@ -325,9 +325,10 @@ def test_what_the_judge_draws_does_not_change_the_training(tmp_path):
     assert toy.said(tmp_path / "a") == toy.said(tmp_path / "b")
 
 
-def test_patience_without_a_judge_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="fit: patience counts judgements, but there is no judge"):
-        trained(tmp_path, patience=2, judge=None)
+@pytest.mark.parametrize("asked", [{"patience": 2}, {"setback": 4.0}], ids=["patience", "setback"])
+def test_what_judgements_decide_is_refused_without_a_judge(tmp_path, asked):
+    with pytest.raises(ValueError, match=r"fit: \w+ needs judgements, but there is no judge"):
+        trained(tmp_path, **asked, judge=None)
 
 
 def test_without_a_judge_the_last_weights_come_back(tmp_path):

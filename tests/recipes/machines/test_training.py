@@ -102,7 +102,7 @@ def written(folder, *bits):
 def test_a_recipe_may_judge_episodes_that_go_further_than_its_task():
     model = NTM(NTMConfig(inputs=11, outputs=9, width=8, slots=20, cell=4))
     judge = training._judge(RepeatCopy(), repeat_copy.RECIPE.further)
-    further = RepeatCopy(shortest=20, longest=20, fewest=10)
+    further = RepeatCopy(shortest=20, longest=20)
     bits, _ = judged(model, held_out(further, training.FURTHER, training.SEED))
     found = judge(model)
     assert found["further"] == pytest.approx(float(bits.mean()))
