@@ -49,28 +49,27 @@ def _on_card() -> Row:
 
 def _called() -> Row:
     """Without recording: one kernel forward and one backward, and what is around them."""
-    batch, model = _drawn("cuda")
-    ours, theirs = _learnt(model, loss), _learnt(model, _eager)
-    raced = race(lambda: ours(batch), lambda: theirs(batch), rounds=7)
-    return _row(f"the same, not recorded; {SHAPE}", "", "", raced, 0)
+    return _row(f"the same, not recorded; {SHAPE}", "", "", _raced("cuda", rounds=7), 0)
 
 
 def _on_cpu() -> Row:
-    batch, model = _drawn("cpu")
-    ours, theirs = _learnt(model, loss), _learnt(model, _eager)
-    raced = race(lambda: ours(batch), lambda: theirs(batch), rounds=15)
     claim = f"forward and backward; {SHAPE}, {torch.get_num_threads()} cores"
-    return _row(claim, "≥ 2 × eager", "≥ 6 ×", raced, 2)
+    return _row(claim, "≥ 2 × eager", "≥ 6 ×", _raced("cpu", rounds=15), 2)
 
 
 def _compiled() -> Row:
     """As a training with `training.compiled` calls it, once compiled."""
-    batch, model = _drawn("cpu")
-    ours, theirs = _learnt(model, loss), _learnt(model, _eager)
     with compiling.asked():
-        raced = race(lambda: ours(batch), lambda: theirs(batch), rounds=15)
+        raced = _raced("cpu", rounds=15)
     claim = f"the same, compiled; {SHAPE}, {torch.get_num_threads()} cores"
     return _row(claim, "≥ 2 × eager", "≥ 6 ×", raced, 2)
+
+
+def _raced(device: str, *, rounds: int) -> Any:
+    """A machine as it is called, against itself as an eager loop."""
+    batch, model = _drawn(device)
+    ours, theirs = _learnt(model, loss), _learnt(model, _eager)
+    return race(lambda: ours(batch), lambda: theirs(batch), rounds=rounds)
 
 
 def _solved() -> Row:

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-from regard.check import Number
-
 
 def notes(table: dict[str, Any]) -> Iterator[str]:
     """For each row of several seeds, how many have solved their task, and when; and their errors.
@@ -14,19 +12,23 @@ def notes(table: dict[str, Any]) -> Iterator[str]:
     """
     for row in table["rows"]:
         numbers = row["numbers"]
-        if len(numbers) < 2 or "solved_after" not in numbers[0]:
+        if len(numbers) < 2:
             continue
-        # one that never solved it comes after all others
-        solved = [each["solved_after"] or float("inf") for each in numbers]
+        # one that never solved it has no such number, and comes after all others
+        solved = [each.get("solved_after") or float("inf") for each in numbers]
         count = sum(after < float("inf") for after in solved)
         bits = [each["bits_per_sequence"] for each in numbers]
+        early = f", of the first five after {_half(solved[:5])}" if len(solved) > 5 else ""
         yield (
             f"{row['label']}: {count} of {len(numbers)} seeds came below a tenth of a bit, "
-            f"the median of all after {_episodes(median(solved))}, "
-            f"of the first five after {_episodes(median(solved[:5]))}. "
+            f"half of them after {_half(solved)}{early}. "
             f"Measured, the median costs {median(bits):.2g} bits, the worst {max(bits):.2g}."
         )
 
 
-def _episodes(several: Number) -> str:
-    return f"{several:,.0f} episodes" if several < float("inf") else "more than there were"
+def _half(solved: list[Any]) -> str:
+    """After how many episodes half of the seeds have solved it."""
+    several = median(solved)
+    if several == float("inf"):
+        return "more episodes than there were"
+    return f"{several:,.0f} episodes"
