@@ -5,8 +5,8 @@ Graves et al. 2014, 4.5.
     regard train sort_bits
     regard predict RUN "01101001:0.5 11110000:-0.2 00111100:0.9"
 
-The places of its memory have names from the start, which it learns. Heads may go three slots at a
-step: of what was tried nothing lowered the error as much. All numbers are in docs/results.md.
+The places of its memory have names from the start, which it learns, and heads may go three slots at
+a step: it sorted worse with one. All numbers are in docs/results.md.
 """
 
 from dataclasses import dataclass, field, replace
