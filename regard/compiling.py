@@ -24,7 +24,10 @@ def asked() -> Iterator[None]:
         ValueError: there is nothing to compile it with.
     """
     if not any(map(shutil.which, COMPILERS)):
-        raise ValueError(f"compiled: expected a C++ compiler, one of {', '.join(COMPILERS)}")
+        raise ValueError(
+            f"compiled: expected a C++ compiler, one of {', '.join(COMPILERS)}, got none; install "
+            "one, or go without training.compiled"
+        )
     before = _asked.set(True)
     try:
         yield

@@ -85,6 +85,8 @@ COLUMNS = {
     "perfect at 10 × 20": "10 x 20.perfect",
     "solved after": "solved_after",
 }
+# what LSTMs were told when they were measured: more steps than the machine, all weights judged by
+# the task alone
 LONGER = (
     *("training.steps=20000", "training.optimizer.betas=0.9,0.95", "batches.curriculum=5000"),
     *("training.watch=bits", "training.setback=0"),

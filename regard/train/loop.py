@@ -75,9 +75,9 @@ def fit(
         outside.enter_context(_as_found(model))
         asked = outside.enter_context(interrupts.caught())
         outside.enter_context(devices.multiplying(training))
-        if training.compiled:
-            outside.enter_context(compiling.asked())
         fabric = devices.launched(training)
+        if training.compiled and fabric.device.type != "cuda":
+            outside.enter_context(compiling.asked())
         run = fabric.broadcast(run)
         step = _resumed(run / "checkpoints", resume)
         if step is not None and step > training.steps:

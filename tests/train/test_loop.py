@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard import compiling
 from regard.train import DamagedError, DivergedError, Lines, checkpoints, fit
 from tests.train import toy
 
@@ -323,6 +324,22 @@ def test_what_the_judge_draws_does_not_change_the_training(tmp_path):
     trained(tmp_path / "a", judge=judge)
     trained(tmp_path / "b", judge=None)
     assert toy.said(tmp_path / "a") == toy.said(tmp_path / "b")
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_is_ready_is_compiled_while_a_training_that_asks_for_it_runs(
+    tmp_path, compiled, monkeypatch
+):
+    monkeypatch.setattr(shutil, "which", str)
+    seen = []
+
+    def loss(model, batch):
+        seen.append(compiling.ready(torch.sin) is not torch.sin)
+        return toy.loss(model, batch)
+
+    trained(tmp_path, loss=loss, steps=1, compiled=compiled)
+    assert seen == [compiled]
+    assert compiling.ready(torch.sin) is torch.sin
 
 
 @pytest.mark.parametrize("asked", [{"patience": 2}, {"setback": 4.0}], ids=["patience", "setback"])
