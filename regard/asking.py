@@ -20,6 +20,10 @@ RECIPES = {
     "recall": ("regard.recipes.recall", "one that names the item that followed another"),
     "ngrams": ("regard.recipes.ngrams", "one that foretells bits by a table it has to learn"),
     "sort_bits": ("regard.recipes.sort_bits", "one that sorts vectors by their priorities"),
+    "hull": ("regard.recipes.hull", "a pointer network that points at convex hulls"),
+    "delaunay": ("regard.recipes.delaunay", "one that points at triangles between points"),
+    "tsp": ("regard.recipes.tsp", "attention that points at cities along a short round trip"),
+    "sort": ("regard.recipes.sort", "a pointer network that sorts numbers"),
 }
 # What was typed is not there or does not fit: exit code 2. Typer does not say its name in public.
 UsageError: Any = typer.BadParameter.__base__
@@ -109,6 +113,21 @@ def searching(name: str, run: Callable[..., Any], beam: int | None) -> dict[str,
     if "beam" not in inspect.signature(run).parameters:
         raise UsageError(f"{name} searches with no beams; leave --beam out")
     return {"beam": beam}
+
+
+def proving(name: str, run: Callable[..., Any], prove: bool) -> dict[str, bool]:
+    """What `run` of a recipe is told of proofs: nothing, unless one was asked for."""
+    if not prove:
+        return {}
+    if "prove" not in inspect.signature(run).parameters:
+        raise UsageError(f"{name} can prove no answer; leave --prove out")
+    return {"prove": True}
+
+
+def details(found: Any) -> dict[str, Any]:
+    """What a recipe's answer tells beside its text, for programs; a recipe need not tell any."""
+    there = vars(found).get("details")
+    return {"details": there} if there else {}
 
 
 def example(module: ModuleType) -> str:

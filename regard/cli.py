@@ -155,6 +155,7 @@ def predict(
     model: options.Model,
     text: options.TextOrLines = "-",
     beam: options.Beam = None,
+    prove: options.Prove = False,
     as_json: options.Json = False,
 ) -> None:
     """Let a model answer a sentence, or what else it takes, or each line of its input.
@@ -163,20 +164,23 @@ def predict(
     regard predict translate-en-fr-small "She is eating a green apple."
     regard predict translate-en-fr-small --beam 1 --json < sentences.txt
     regard predict copy "01101001 11110000"
+    regard predict tsp points.csv --prove
     """
     with patience("loading"):
         loaded, module = asking.loaded(model)
-    search = asking.searching(loaded.card["recipe"], module.predict, beam)
+    asked, name = module.predict, loaded.card["recipe"]
+    how = asking.searching(name, asked, beam) | asking.proving(name, asked, prove)
     told: list[dict[str, Any]] = []
     for sentence in lines() if text == "-" else [text]:
         told.append({"input": sentence, "text": "", "candidates": []})
         if sentence.strip() or text != "-":  # an empty line among others stays one
             with patience("predicting"):
-                found = module.predict(loaded, sentence, **search)
+                found = module.predict(loaded, sentence, **how)
             ranked = [{"text": words, "score": score} for words, score in found.candidates]
-            told[-1] |= {"text": found.text, "candidates": ranked}
+            told[-1] |= {"text": found.text, "candidates": ranked} | asking.details(found)
         if not as_json:
-            say(visible(told.pop()["text"]))
+            words = told.pop()["text"]
+            say(visible(words) if text == "-" else words)  # a line for each that was read
     if as_json:
         answer(model=model, **({"predictions": told} if text == "-" else told[0]))
 
@@ -202,6 +206,7 @@ def look(
     regard look runs/wide "I see." --kind wall -o heads.png
     regard look runs/wide "I see." -o see.html
     regard look copy "01101001 11110000 00111100" -o tape.png
+    regard look hull points.csv -o hull.png
     """
     drawing.refuse(kind, out, place)
     with patience("looking"):

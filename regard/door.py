@@ -15,7 +15,7 @@ from regard.functional.call import Call, Why, checked, dropping, ordinary, sprea
 from regard.functional.rules import Rule, causal
 from regard.functional.scores import Additive, Score, scaled_dot
 from regard.functional.selects import Drawn, Sampled, Select, softmax
-from regard.kernels import chunked, flex, fused, one_query, one_query_plain, sdpa
+from regard.kernels import chunked, flex, fused, one_query, one_query_plain, sdpa, tour
 
 Backend = Literal["auto", "reference", "sdpa", "flex", "triton", "chunked"]
 
@@ -187,6 +187,26 @@ def read_few(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     Each sees at least one key; arguments as in `kernels.one_query_plain.read`.
     """
     return one_query_plain.read(q, k, v, bias)
+
+
+def walked(
+    tables: tour.Tables, sizes: tour.Sizes, *, starts: Tensor | None = None, drawn: bool = False
+) -> Tensor:
+    """Whole tours by attention (B, S, N); nothing learns. Arguments as in `kernels.tour.walked`."""
+    return tour.walked(tables, sizes, starts=starts, drawn=drawn)
+
+
+def tours_at_once(tables: tour.Tables, sizes: tour.Sizes) -> bool:
+    """Whether one kernel may say how likely tours were: nobody looks, nor asks for a backend."""
+    return _asked == "auto" and not looking.watched() and tour.fused(tables, sizes)
+
+
+def tours_said(tables: tour.Tables, sizes: tour.Sizes, tours: Tensor, taken: Tensor) -> Tensor:
+    """How likely each step of tours (B, S, T) was, where that goes at once.
+
+    Arguments as in `kernels.tour.log_probability`.
+    """
+    return tour.log_probability(tables, sizes, tours, taken)
 
 
 @contextmanager

@@ -11,6 +11,9 @@ from regard.options import FIRST, PICTURES, Place
 if TYPE_CHECKING:
     import regard.view
 
+# The kinds that show one step up close.
+_STEPPED = ("tape", "plane")
+
 
 @dataclass(frozen=True, eq=False)
 class Picture:
@@ -31,6 +34,8 @@ class Picture:
             figure = view.ribbons(self.trace, **self._where())
         elif self.kind == "wall":
             figure = view.wall(self.trace, map=self.map.id)
+        elif self.kind == "plane":
+            figure = view.plane(self.trace, step=self.place.step)
         else:
             figure = view.tape(self.trace, step=self.place.step, head=self.place.head)
         return view.save_figure(figure, path)
@@ -54,7 +59,7 @@ class Picture:
             "keys": self.trace.axis(map.key).labels,
             "weights": (map.whole() if walled else map.weights(place.layer, place.head)).tolist(),
         }
-        return told | ({"step": place.step} if self.kind == "tape" else {})
+        return told | ({"step": place.step} if self.kind in _STEPPED else {})
 
     def _where(self) -> dict[str, Any]:
         return {"map": self.map.id, "layer": self.place.layer, "head": self.place.head}
@@ -72,23 +77,29 @@ def refuse(kind: str | None, out: Path | None, place: Place) -> None:
         raise UsageError("expected --kind wall without --layer and --head: it shows all of them")
     if kind == "tape" and (place.map or place.layer):
         raise UsageError("expected --kind tape without --map and --layer: it shows all of a head")
-    if place.step is not None and kind not in (None, "tape"):
-        raise UsageError(f"expected --step for a tape, got --kind {kind}")
+    if kind == "plane" and (place.map or place.layer or place.head):
+        raise UsageError("expected --kind plane without --map, --layer and --head: it has one map")
+    if place.step is not None and kind not in (None, *_STEPPED):
+        raise UsageError(f"expected --step for a tape or a plane, got --kind {kind}")
 
 
 def chosen(trace: "regard.view.Trace", kind: str | None, out: Path | None, place: Place) -> Picture:
-    """What is drawn: a tape or a matrix if no kind is named; the first map if none is.
+    """What is drawn: a tape, a plane or a matrix if no kind is named; the first map if none is.
 
-    A wall shows the first map of many heads, and a tape the step at which the read head jumps.
+    A wall shows the first map of many heads, a tape the step at which the read head jumps, and a
+    plane the one that is least sure where to point.
     """
     from regard.view.machines import machine
+    from regard.view.pointers import pointing
 
     kind = kind or _usual(trace, out, place)
-    if place.step is not None and kind != "tape":
-        raise UsageError(f"expected --step for a tape, and this is drawn as a {kind}")
+    if place.step is not None and kind not in _STEPPED:
+        raise UsageError(f"expected --step for a tape or a plane, and this is drawn as a {kind}")
     with asking.typed():
         if kind == "tape":
             place = replace(place, step=machine(trace, head=place.head).step(place.step))
+        elif kind == "plane":
+            place = replace(place, step=pointing(trace).step(place.step))
         walled = kind == "wall" and place.map is None
         map = trace.many_headed() if walled else trace.map(place.map)
         try:
@@ -105,17 +116,20 @@ def pictured(trace: "regard.view.Trace", folder: Path) -> Path:
     path = folder / "alignment.png"
     picture = chosen(trace, None, path, FIRST)
     try:
-        return picture.save(path.with_stem("tape") if picture.kind == "tape" else path)
+        return picture.save(path.with_stem(picture.kind) if picture.kind in _STEPPED else path)
     except ModuleNotFoundError:
         return view.save_picture(trace, path.with_suffix(".html"))
 
 
 def _usual(trace: "regard.view.Trace", out: Path | None, place: Place) -> str:
-    """A tape of a machine with a memory, unless one of its maps is named; else a matrix."""
-    from regard.view.machines import why_not
+    """A tape of a memory, a plane of points, unless one of its maps is named; else a matrix."""
+    from regard.view import machines, pointers
 
-    drawn = out is not None and out.suffix.lower() in PICTURES[:-1]
-    return "tape" if drawn and place.map is None and why_not(trace) is None else "matrix"
+    if out is None or out.suffix.lower() not in PICTURES[:-1] or place.map is not None:
+        return "matrix"
+    if machines.why_not(trace) is None:
+        return "tape"
+    return "plane" if pointers.why_not(trace) is None else "matrix"
 
 
 def _named(trace: "regard.view.Trace") -> str:

@@ -27,25 +27,31 @@ Jobs = Annotated[int | None, typer.Option(min=1, help="A grid: so many runs side
 Only = Annotated[str | None, typer.Option(help="A grid: this row alone.")]
 Picture = Annotated[Path | None, typer.Option("--out", "-o", help=f"A file {' '.join(PICTURES)}")]
 Kind = Annotated[
-    Literal["matrix", "ribbons", "wall", "tape"] | None,
-    typer.Option(help="The wall shows all heads, the tape a memory over time; else what fits."),
+    Literal["matrix", "ribbons", "wall", "tape", "plane"] | None,
+    typer.Option(
+        help="The wall shows all heads, the tape a memory over time, the plane points that are "
+        "pointed at; else what fits."
+    ),
 ]
 Words = Annotated[bool, typer.Option("--words/--tokens", help="Words, or what a model reads.")]
 Beam = Annotated[
     int | None, typer.Option(min=1, max=100, help="How many beams; 1 is greedy; else as usual.")
+]
+Prove = Annotated[
+    bool, typer.Option("--prove", help="Also find the best answer that there is, and prove it.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which head of what a model looks at, and of a tape which step."""
+    """Which head of what a model looks at, and of a tape or a plane which step."""
 
     map: Annotated[str | None, typer.Option(help="Such as cross; else the first.")] = None
     layer: Annotated[int, typer.Option(min=0, help="From 0.")] = 0
     head: Annotated[int, typer.Option(min=0, help="From 0.")] = 0
     step: Annotated[
-        int | None, typer.Option(min=0, help="A tape: the step whose addressing is shown.")
+        int | None, typer.Option(min=0, help="A tape or a plane: the step shown up close.")
     ] = None
 
 

@@ -79,6 +79,7 @@ SCORES = {
         True, torch.randn(s.H, 5, s.D), torch.randn(s.H, s.D), torch.randn(s.H, 5)
     ),
     "factors of keys alone": lambda s: scores.Factors(False, key=torch.randn(s.H, s.D)),
+    "clipped": lambda s: scores.Clipped(scores.scaled_dot, 3.0),
     "one's own": lambda s: closeness,
 }
 # Scores that are a dot product once q and k are projected, so that fused kernels take them.

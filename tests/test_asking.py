@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -87,6 +87,27 @@ def test_beams_are_told_to_a_recipe_only_if_they_were_typed():
     assert asking.searching("toy", beamed, None) == asking.searching("toy", plain, None) == {}
     with pytest.raises(UsageError, match="toy searches with no beams; leave --beam out"):
         asking.searching("toy", plain, 3)
+
+
+def test_a_proof_is_asked_of_a_recipe_only_if_it_was_typed():
+    def proved(loaded, text, *, prove=False):
+        return prove
+
+    def plain(loaded, text):
+        return text
+
+    assert asking.proving("toy", proved, True) == {"prove": True}
+    assert asking.proving("toy", proved, False) == asking.proving("toy", plain, False) == {}
+    with pytest.raises(UsageError, match="toy can prove no answer; leave --prove out"):
+        asking.proving("toy", plain, True)
+
+
+def test_an_answer_may_have_details():
+    assert asking.details(SimpleNamespace(text="a", details={"length": 2.5})) == {
+        "details": {"length": 2.5}
+    }
+    assert asking.details(SimpleNamespace(text="a", details={})) == {}
+    assert asking.details(SimpleNamespace(text="a")) == {}
 
 
 def test_a_recipe_may_say_what_its_models_can_be_asked(monkeypatch, toy):

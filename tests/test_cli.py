@@ -18,7 +18,7 @@ import torch
 from regard import cli, door, terminal
 from regard.view import Map, Tokens, Trace, UnseenError
 from regard.zoo import kinds, members
-from tests.view.traces import copying
+from tests.view.traces import copying, pointed
 from tests.zoo import tiny
 
 ROOT = Path(__file__).parent.parent
@@ -311,6 +311,60 @@ def test_without_beam_a_recipe_searches_as_usual(regard, model, recipe):
     assert regard("predict", model, "a", "--beam", "2")[1] == "2\n"
 
 
+@pytest.fixture
+def pointing(recipe, model) -> str:
+    """A model that points at points, of a recipe that can prove which answer is best."""
+
+    def told(loaded, text, *, prove=False):
+        best = {"optimal": 2.5} if prove else {}
+        words = ["0 2 1", *(f"{name} {value}" for name, value in best.items())]
+        details = {"indices": [0, 2, 1]} | best
+        return SimpleNamespace(text="\n".join(words), candidates=[], details=details)
+
+    recipe.predict, recipe.trace = told, lambda loaded, text: pointed()
+    return model
+
+
+def test_a_proof_is_asked_for_only_where_it_was_typed(regard, pointing):
+    assert regard("predict", pointing, "points.csv") == (0, "0 2 1\n", "")
+    assert regard("predict", pointing, "points.csv", "--prove") == (0, "0 2 1\noptimal 2.5\n", "")
+    told = json.loads(regard("predict", pointing, "points.csv", "--prove", "--json")[1])
+    assert told["details"] == {"indices": [0, 2, 1], "optimal": 2.5}
+
+
+def test_an_answer_of_several_lines_is_one_line_for_each_that_was_read(
+    regard, pointing, monkeypatch
+):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("0 0 1 1\n1 0 0 1\n"))
+    assert regard("predict", pointing, "--prove")[1] == "0 2 1\\noptimal 2.5\n" * 2
+
+
+def test_a_proof_where_there_is_none_is_exit_code_2(regard, model):
+    line = "regard predict: translate can prove no answer; leave --prove out\n"
+    assert regard("predict", model, "a", "--prove") == (2, "", line)
+    assert "details" not in json.loads(regard("predict", model, "a", "--json")[1])
+
+
+def test_points_are_drawn_as_a_plane(regard, pointing, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "tour.png"
+    words = ["look", pointing, "points.csv", "-o", str(path)]
+    told = json.loads(regard(*words, "--json")[1])
+    assert (told["map"], told["step"], len(told["weights"])) == ("pointer", 2, 12)
+    usual = path.read_bytes()
+    assert regard(*words, "--step", "3")[:2] == (0, f"wrote {path}\n")
+    assert path.read_bytes() != usual
+    line = "regard look: plane: expected step from 0 to 11, got 12\n"
+    assert regard(*words, "--step", "12")[::2] == (2, line)
+
+
+def test_points_without_a_picture_are_text_or_a_page(regard, pointing, tmp_path):
+    assert regard("look", pointing, "points.csv")[1].startswith("pointer: steps (down) looks at po")
+    path = tmp_path / "tour.html"
+    assert regard("look", pointing, "points.csv", "-o", str(path))[0] == 0
+    assert "pointer: steps looks at points" in path.read_text()
+
+
 def test_a_memory_is_drawn_as_a_tape(regard, taped, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "tape.png"
@@ -435,7 +489,8 @@ def test_the_version_is_the_packages(regard):
             "look MODEL a --kind tape -o a.png",
             "regard look: tape: expected a trace with slots of",
         ),
-        ("look MODEL a --step 1 -o a.png", "regard look: expected --step for a tape, and this is"),
+        ("look MODEL a --step 1 -o a.png", "regard look: expected --step for a tape or a pl"),
+        ("look MODEL a --kind plane -o a.png", "regard look: plane: expected a trace with points"),
     ],
 )
 def test_what_is_asked_wrongly_is_one_line_and_exit_code_2(regard, model, words, line):
@@ -498,7 +553,7 @@ def test_what_a_model_says_cannot_steer_the_terminal(regard, model, recipe):
     recipe.predict = lambda *_: SimpleNamespace(text=said, candidates=[])
     _, out, _ = regard("predict", model, "a")
     steering = "\\x1b]0;owned\\x07 \\u202edesrever\\u2028 \\x9b31m\\ud800 "
-    assert out == steering + "d\u2019accord\u202f! 🤷\u200d♀️\\nx\n"
+    assert out == steering + "d\u2019accord\u202f! 🤷\u200d♀️\nx\n"
 
 
 def test_what_takes_more_than_two_seconds_says_so(regard, model, recipe, monkeypatch):

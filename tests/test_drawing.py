@@ -8,8 +8,8 @@ import pytest
 from regard import drawing
 from regard.asking import UsageError
 from regard.options import FIRST, Place
-from regard.view import by_words, matrix, ribbons, save_figure, tape, wall
-from tests.view.traces import copying, several, translation
+from regard.view import by_words, matrix, plane, ribbons, save_figure, tape, wall
+from tests.view.traces import copying, pointed, several, translation
 
 PNG = Path("a.png")
 
@@ -23,16 +23,22 @@ PNG = Path("a.png")
         (copying(), None, FIRST, "matrix"),
         (copying(), PNG, Place("write"), "matrix"),
         (translation(), PNG, FIRST, "matrix"),
+        (pointed(), PNG, FIRST, "plane"),
+        (pointed(), Path("a.html"), FIRST, "matrix"),
+        (pointed(), None, FIRST, "matrix"),
+        (pointed(), PNG, Place("encoder", 1, 2), "matrix"),
     ],
-    ids=["png", "svg", "html", "text", "map", "tokens"],
+    ids=["png", "svg", "html", "text", "map", "tokens", "points", "page", "typed", "encoder"],
 )
-def test_a_machine_is_drawn_as_a_tape_where_a_tape_can_be(trace, out, place, kind):
+def test_what_is_drawn_is_a_tape_or_a_plane_where_there_can_be_one(trace, out, place, kind):
     assert drawing.chosen(trace, None, out, place).kind == kind
 
 
 def test_a_kind_that_is_named_is_drawn():
     for kind in ("matrix", "ribbons", "wall", "tape"):
         assert drawing.chosen(copying(), kind, PNG, FIRST).kind == kind
+    for kind in ("matrix", "ribbons", "wall", "plane"):
+        assert drawing.chosen(pointed(), kind, PNG, FIRST).kind == kind
 
 
 def test_the_map_is_the_one_named_or_the_first_and_of_a_wall_one_of_many_heads():
@@ -51,6 +57,16 @@ def test_the_step_of_a_tape_is_known_before_it_is_drawn(asked, step):
     assert (told["map"], told["head"], told["step"]) == ("read", 1, step)
     assert told["weights"] == picture.trace.map("read").weights(0, 1).tolist()
     assert "step" not in drawing.chosen(copying(), "matrix", PNG, FIRST).numbers()
+
+
+@pytest.mark.parametrize(("asked", "step"), [(None, 2), (7, 7)])
+def test_the_step_of_a_plane_is_known_before_it_is_drawn(asked, step, tmp_path):
+    picture = drawing.chosen(pointed(), None, PNG, Place(step=asked))
+    told = picture.numbers()
+    assert (told["map"], told["step"]) == ("pointer", step)
+    assert told["weights"] == picture.trace.map("pointer").weights().tolist()
+    saved = picture.save(tmp_path / "a.png").read_bytes()
+    assert saved == save_figure(plane(pointed(), step=step), tmp_path / "b.png").read_bytes()
 
 
 @pytest.mark.parametrize("kind", ["matrix", "ribbons", "wall", "tape"])
@@ -83,7 +99,10 @@ def test_text_names_the_other_maps():
         ("tape", Path("a.html"), FIRST, "expected -o for tape to end in .png, .svg, .pdf, got a"),
         ("wall", PNG, Place(layer=1), "expected --kind wall without --layer and --head: it shows"),
         ("tape", PNG, Place("read"), "expected --kind tape without --map and --layer: it shows"),
-        ("matrix", PNG, Place(step=1), "expected --step for a tape, got --kind matrix"),
+        ("plane", None, FIRST, "expected -o for plane: only the matrix can be drawn as text"),
+        ("plane", Path("a.html"), FIRST, "expected -o for plane to end in .png, .svg, .pdf, got"),
+        ("plane", PNG, Place(head=1), "expected --kind plane without --map, --layer and --head: "),
+        ("matrix", PNG, Place(step=1), "expected --step for a tape or a plane, got --kind matrix"),
     ],
 )
 def test_what_no_trace_can_be_drawn_as_is_refused_at_once(kind, out, place, words):
@@ -95,7 +114,10 @@ def test_what_no_trace_can_be_drawn_as_is_refused_at_once(kind, out, place, word
 @pytest.mark.parametrize(
     ("trace", "kind", "place", "words"),
     [
-        (copying(), None, Place("write", step=1), "expected --step for a tape, and this is drawn"),
+        (copying(), None, Place("write", step=1), "expected --step for a tape or a plane, and th"),
+        (pointed(), None, Place(step=12), "plane: expected step from 0 to 11, got 12"),
+        (pointed(), None, Place(head=1), "Map 'pointer': expected head from 0 to 0, got 1; --map"),
+        (translation(), "plane", FIRST, "plane: expected a trace with points, got tokens, tokens"),
         (copying(), None, Place(step=8), "tape: expected step from 0 to 7, got 8"),
         (copying(), None, Place(head=1), "Map 'read': expected head from 0 to 0, got 1"),
         (copying(), None, Place(layer=1), "Map 'read': expected layer from 0 to 0, got 1; --map"),
@@ -111,9 +133,10 @@ def test_what_this_trace_cannot_be_drawn_as_was_typed_wrongly(trace, kind, place
 
 def test_the_usual_picture_is_named_after_its_kind(tmp_path, monkeypatch):
     assert drawing.pictured(by_words(copying()), tmp_path) == tmp_path / "tape.png"
+    assert drawing.pictured(by_words(pointed()), tmp_path) == tmp_path / "plane.png"
     assert drawing.pictured(translation(), tmp_path) == tmp_path / "alignment.png"
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for trace in (copying(), translation()):
+    for trace in (copying(), pointed(), translation()):
         assert drawing.pictured(trace, tmp_path) == tmp_path / "alignment.html"
-    names = ["alignment.html", "alignment.png", "tape.png"]
+    names = ["alignment.html", "alignment.png", "plane.png", "tape.png"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names

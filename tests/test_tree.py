@@ -63,6 +63,7 @@ MAY_IMPORT = {
 ANYBODYS = {"following", "losses", "one_query"}
 ANYBODYS |= {"one_query_beams", "one_query_choice", "one_query_embedding"}
 ANYBODYS |= {"one_query_linear", "one_query_norm", "one_query_top", "tape", "tape_sizes"}
+ANYBODYS |= {"tour_sizes"}
 # What only one part may import, even inside a function.
 ONLY_IN = {"triton": "kernels", "starlette": "view", "uvicorn": "view"}
 # What `import regard` must not load: it is slow, or it is not everywhere.

@@ -91,6 +91,24 @@ class Cosine:
 
 
 @dataclass(frozen=True, eq=False)
+class Clipped:
+    """Bello et al. 2016, A.1: `bound · tanh(score)`, so that no key is ever beyond all others.
+
+    Args:
+        score: what is clipped.
+        bound: the highest score there can be.
+    """
+
+    score: Score
+    bound: Number = 10.0
+
+    def __call__(
+        self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
+    ) -> Float[Tensor, "B H Q K"]:
+        return self.bound * torch.tanh(self.score(q, k))
+
+
+@dataclass(frozen=True, eq=False)
 class General:
     """Luong et al. 2015, 3.1 (general): `q · weight · k`, with weight (H, D, Dk)."""
 

@@ -4,6 +4,7 @@ from regard.view.axes import Axis, Grid, Points, Slots, Steps, Tokens
 from regard.view.figures import save_figure
 from regard.view.files import load, save
 from regard.view.pictures import save_picture
+from regard.view.planes import plane
 from regard.view.plots import matrix, ribbons, wall
 from regard.view.standalone import page
 from regard.view.tapes import tape
@@ -29,6 +30,7 @@ __all__ = [
     "load",
     "matrix",
     "page",
+    "plane",
     "ribbons",
     "save",
     "save_figure",

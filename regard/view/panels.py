@@ -1,6 +1,9 @@
 """What all figures share: inks, margins, and panels, words and titles at places in inches."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Tensor
 
 from regard.check import Number
 from regard.view.axes import Axis
@@ -13,9 +16,23 @@ if TYPE_CHECKING:
 
 # Inches.
 MARGIN, GAP, BAR = 0.12, 0.06, 0.11
+# Points: the size of names and of small words; in inches, how high a line of these is.
+NAME, SMALL = 8, 7
+LINE = 1.3 * SMALL / 72
 INK, FAINT, BLUE = "#222222", "#666666", "#1d4f91"
+# The step up close.
+RED = "#d8432b"
 # The font has no pictures of control characters; here they are spelled as in Python.
 _SPELLED = {0x2400 + code: repr(chr(code))[1:-1] for code in range(32)} | {0x2421: r"\x7f"}
+
+
+class Box(NamedTuple):
+    """A place in inches, counted from the upper left corner."""
+
+    x: Number
+    y: Number
+    wide: Number
+    high: Number
 
 
 def placed(
@@ -76,3 +93,29 @@ def colour_bar(
     bar.outline.set_visible(False)
     axes.tick_params(labelsize=7, length=2, color=FAINT, labelcolor=FAINT)
     axes.set_ylabel(name, size=8, color=FAINT)
+
+
+def draw_cells(
+    axes: Any, values: Tensor, colours: str, norm: Any, sides: tuple[Number, Number]
+) -> Any:
+    """The image of numbers (rows, columns) that fill axes of these sides in inches."""
+    cell = min(side / n for side, n in zip(sides, reversed(values.shape), strict=True))
+    axes.spines[:].set(color=FAINT, linewidth=0.4)
+    axes.set(xticks=[], yticks=[])
+    # one pixel a cell, enlarged by the viewer; below a pixel or two, cells must be blended
+    crisp = "none" if cell > 0.02 else None
+    return axes.imshow(values.numpy(), cmap=colours, norm=norm, aspect="auto", interpolation=crisp)
+
+
+def spaced(wanted: list[tuple[int, float]]) -> list[int]:
+    """The places, each given with its extent, that touch none of those before them in the list."""
+    kept: dict[int, float] = {}
+    for place, extent in wanted:
+        if all(abs(place - other) >= (extent + wide) / 2 for other, wide in kept.items()):
+            kept[place] = extent
+    return sorted(kept)
+
+
+def round_numbers() -> Iterator[int]:
+    """1, 2, 5, 10, 20, 50, …"""
+    return (n * 10**power for power in range(9) for n in (1, 2, 5))

@@ -71,7 +71,7 @@ def _refuse_large(maps: Any) -> None:
         if Q * K > MOST_CELLS:
             raise ValueError(
                 f"page: map {map.id!r} has {Q} × {K} cells, but a page holds {MOST_CELLS}. "
-                "Merge words, or draw it as .png."
+                "Merge words, name another map, or draw it as .png."
             )
     total = sum(map.layers * map.heads * math.prod(map.sizes) for map in maps)
     if total > MOST_WEIGHTS:

@@ -1,8 +1,8 @@
 """A machine with a memory as a picture: all of its steps side by side, and one of them up close."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -16,12 +16,20 @@ from regard.view.panels import (
     FAINT,
     GAP,
     INK,
+    LINE,
     MARGIN,
+    NAME,
+    RED,
+    SMALL,
+    Box,
     colour_bar,
+    draw_cells,
     entitle,
     placed,
     room,
+    round_numbers,
     shown,
+    spaced,
     titled,
     write,
 )
@@ -30,25 +38,14 @@ from regard.view.trace import Trace
 if TYPE_CHECKING:
     import matplotlib.figure
 
-# The step up close, the head that reads, and the one that writes.
-_RED, _READ, _WRITE = "#d8432b", BLUE, "#9c4a1a"
+# The head that reads, and the one that writes.
+_READ, _WRITE = BLUE, "#9c4a1a"
 # A slot that gets less in every panel is left out.
 _LEAST = 0.01
-# Points.
-_NAME, _SMALL = 8, 7
-# Inches: a line of small words; the room left of all panels, and for a bar with its numbers.
-_LINE, _LEFT, _BESIDE = 1.3 * _SMALL / 72, 0.66, 0.62
+# Inches: the room left of all panels, and for a bar with its numbers.
+_LEFT, _BESIDE = 0.66, 0.62
 # Inches: between two bands, two stages and two parts; what a stage needs, and how high shifts are.
 _BANDS, _STAGES, _APART, _STAGE, _SHIFTS = 0.14, 0.1, 0.3, 0.62, 0.36
-
-
-class _Box(NamedTuple):
-    """A place in inches, counted from the upper left corner."""
-
-    x: Number
-    y: Number
-    wide: Number
-    high: Number
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,15 +117,15 @@ def _tape(trace: Trace, machine: Machine, step: int) -> "matplotlib.figure.Figur
     figure = blank(max(width, room(title)), height)
     labels = shown(trace.axis(machine.steps))
     _draw_time(figure, bands, labels, step, (x, y, wide))
-    _draw_memory(figure, machine.memory, slots, step, _Box(x, below, narrow, high))
+    _draw_memory(figure, machine.memory, slots, step, Box(x, below, narrow, high))
     x += narrow + _BESIDE + _APART
     for ink, head in heads.items():
-        _draw_head(figure, head, ink, slots, step, _Box(x, below, stage, high))
+        _draw_head(figure, head, ink, slots, step, Box(x, below, stage, high))
         x += 4 * stage + 3 * _STAGES + _APART
     left_out = f"slots that get less than {_LEAST * 100:g} % in every panel are left out"
     notes = [left_out] if len(slots) < N else []
     notes += ["outlined: the weights of the step before"] if step else []
-    style = {"size": _SMALL, "color": FAINT, "va": "bottom"}
+    style = {"size": SMALL, "color": FAINT, "va": "bottom"}
     write(figure, MARGIN + _LEFT, height - MARGIN, "; ".join(notes), **style)
     entitle(figure, title)
     return figure
@@ -177,7 +174,7 @@ def _draw_time(
         norm, bar = band.norm(), placed(figure, x + wide + 0.1, y, BAR, band.high)
         for panel in band.panels:
             axes = placed(figure, x, y, wide, panel.high)
-            image = _draw_cells(axes, panel.values, band.colours, norm, (wide, panel.high))
+            image = draw_cells(axes, panel.values, band.colours, norm, (wide, panel.high))
             _name_rows(figure, axes, panel, y)
             y += panel.high + GAP
         colour_bar(figure, image, bar, band.high, band.unit)
@@ -186,24 +183,24 @@ def _draw_time(
     at = x + (step + 0.5) * cell
     _mark(figure, at, top - 0.05, y - _BANDS)
     name = f"step {step}" if labels[step] == str(step) else f"step {step}, “{labels[step]}”"
-    half = measured([name], _NAME)[0] / 2
+    half = measured([name], NAME)[0] / 2
     centre = min(max(at, x + half), x + wide - half)
-    write(figure, centre, top - 0.09, name, size=_NAME, color=_RED, ha="center")
+    write(figure, centre, top - 0.09, name, size=NAME, color=RED, ha="center")
 
 
 def _draw_memory(
-    figure: "matplotlib.figure.Figure", memory: Tensor, slots: list[int], step: int, box: _Box
+    figure: "matplotlib.figure.Figure", memory: Tensor, slots: list[int], step: int, box: Box
 ) -> None:
     from matplotlib.colors import Normalize
 
     axes, held, W = placed(figure, *box), memory[step, slots], memory.shape[2]
     most = max(float(held.abs().max()), 1e-6)
-    image = _draw_cells(axes, held, "PRGn_r", Normalize(-most, most), box[2:])
+    image = draw_cells(axes, held, "PRGn_r", Normalize(-most, most), box[2:])
     _name_slots(axes, slots, box.high)
     ends = sorted({0, W - 1})
-    axes.set_xticks(ends, [str(end) for end in ends], size=_SMALL, color=FAINT)
-    axes.set_xlabel("cell of a slot", size=_SMALL, color=FAINT, labelpad=1)
-    axes.set_ylabel("slots", size=_NAME, color=FAINT)
+    axes.set_xticks(ends, [str(end) for end in ends], size=SMALL, color=FAINT)
+    axes.set_xlabel("cell of a slot", size=SMALL, color=FAINT, labelpad=1)
+    axes.set_ylabel("slots", size=NAME, color=FAINT)
     axes.yaxis.set_label_coords(-0.42 / box.wide, 0.5)
     write(figure, box.x, box.y - 0.42, f"memory after step {step}", size=9, color=INK)
     bar = placed(figure, box.x + box.wide + 0.1, box.y, BAR, box.high)
@@ -216,7 +213,7 @@ def _draw_head(
     ink: str,
     slots: list[int],
     step: int,
-    box: _Box,
+    box: Box,
 ) -> None:
     """How a head came to its weights; the box is that of the first of four stages."""
     most = int(head.shift[step].argmax())
@@ -236,7 +233,7 @@ def _draw_head(
             before = head.weights[step - 1, slots].tolist()
             axes.stairs(before, edges, color=FAINT, linewidth=0.6, **lying)
         axes.set(xlim=(0, 1.02), ylim=(n - 0.5, -0.5), yticks=[])
-        axes.set_title(f"{stage}\n{number}", size=_SMALL, color=INK, pad=4)
+        axes.set_title(f"{stage}\n{number}", size=SMALL, color=INK, pad=4)
         _name_values(axes, [0, 1], ["0", "1"], "weight")
         # neighbours are too near for numbers that stand out at both ends
         for label, side in zip(axes.get_xticklabels(), ("left", "right"), strict=True):
@@ -249,29 +246,18 @@ def _draw_head(
     _name_values(axes, named, [_signed(by) for by in named], "shift s")
 
 
-def _draw_cells(
-    axes: Any, values: Tensor, colours: str, norm: Any, sides: tuple[Number, Number]
-) -> Any:
-    cell = min(side / n for side, n in zip(sides, reversed(values.shape), strict=True))
-    axes.spines[:].set(color=FAINT, linewidth=0.4)
-    axes.set(xticks=[], yticks=[])
-    # one pixel a cell, enlarged by the viewer; below a pixel or two, cells must be blended
-    crisp = "none" if cell > 0.02 else None
-    return axes.imshow(values.numpy(), cmap=colours, norm=norm, aspect="auto", interpolation=crisp)
-
-
 def _mark(figure: "matplotlib.figure.Figure", x: Number, top: Number, end: Number) -> None:
     """A thin line across all panels, from one height to another."""
     from matplotlib.lines import Line2D
 
     W, H = figure.get_size_inches()
-    line = Line2D([x / W, x / W], [1 - top / H, 1 - end / H], color=_RED, linewidth=0.8)
+    line = Line2D([x / W, x / W], [1 - top / H, 1 - end / H], color=RED, linewidth=0.8)
     figure.add_artist(line)
 
 
 def _name_rows(figure: "matplotlib.figure.Figure", axes: Any, panel: _Panel, y: Number) -> None:
     """The name of a panel and what its rows are, upright at its left."""
-    lines = ((panel.name, _NAME, INK), (panel.rows, _SMALL, FAINT))
+    lines = ((panel.name, NAME, INK), (panel.rows, SMALL, FAINT))
     for n, (words, size, ink) in enumerate(lines):
         style = {"size": size, "color": ink, "rotation": 90, "ha": "center", "va": "center"}
         write(figure, MARGIN + 0.06 + 0.15 * n, y + panel.high / 2, words, **style)
@@ -282,9 +268,9 @@ def _name_rows(figure: "matplotlib.figure.Figure", axes: Any, panel: _Panel, y: 
 def _name_slots(axes: Any, slots: Sequence[int], high: Number) -> None:
     """Round numbers beside the rows of slots, and a line wherever some are left out."""
     row = high / len(slots)
-    every = next(n for n in _round() if n * row >= _LINE)
-    places = _spaced([(p, _LINE / row) for p, slot in enumerate(slots) if slot % every == 0])
-    axes.set_yticks(places, [str(slots[p]) for p in places], size=_SMALL, color=FAINT)
+    every = next(n for n in round_numbers() if n * row >= LINE)
+    places = spaced([(p, LINE / row) for p, slot in enumerate(slots) if slot % every == 0])
+    axes.set_yticks(places, [str(slots[p]) for p in places], size=SMALL, color=FAINT)
     axes.tick_params(length=2, color=FAINT, pad=2)
     for place in range(1, len(slots)):
         if slots[place] not in (slots[place - 1] + 1, 0):
@@ -293,35 +279,21 @@ def _name_slots(axes: Any, slots: Sequence[int], high: Number) -> None:
 
 def _name_steps(axes: Any, labels: list[str], cell: Number) -> None:
     """The steps below the last panel: words first, then as many numbers as there is room for."""
-    wide = [(inches + GAP) / cell for inches in measured(labels, _SMALL)]
-    every = next(n for n in _round() if n >= max(wide))
+    wide = [(inches + GAP) / cell for inches in measured(labels, SMALL)]
+    every = next(n for n in round_numbers() if n >= max(wide))
     words = [p for p, label in enumerate(labels) if not label.isdecimal()]
     numbers = [p for p, label in enumerate(labels) if label.isdecimal() and int(label) % every == 0]
-    places = _spaced([(p, wide[p]) for p in (*words, *numbers)])
-    axes.set_xticks(places, [labels[p] for p in places], size=_SMALL, color=INK)
-    axes.set_xlabel("steps", size=_NAME, color=FAINT, labelpad=2)
+    places = spaced([(p, wide[p]) for p in (*words, *numbers)])
+    axes.set_xticks(places, [labels[p] for p in places], size=SMALL, color=INK)
+    axes.set_xlabel("steps", size=NAME, color=FAINT, labelpad=2)
 
 
 def _name_values(axes: Any, places: list[int], labels: list[str], name: str) -> None:
-    axes.set_xticks(places, labels, size=_SMALL, color=FAINT)
-    axes.set_xlabel(name, size=_SMALL, color=FAINT, labelpad=1)
+    axes.set_xticks(places, labels, size=SMALL, color=FAINT)
+    axes.set_xlabel(name, size=SMALL, color=FAINT, labelpad=1)
     axes.tick_params(length=2, color=FAINT, pad=2)
     axes.spines[:].set(color=FAINT, linewidth=0.4)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def _spaced(wanted: list[tuple[int, float]]) -> list[int]:
-    """The places, each given with its extent, that touch none of those before them in the list."""
-    kept: dict[int, float] = {}
-    for place, extent in wanted:
-        if all(abs(place - other) >= (extent + wide) / 2 for other, wide in kept.items()):
-            kept[place] = extent
-    return sorted(kept)
-
-
-def _round() -> Iterator[int]:
-    """1, 2, 5, 10, 20, 50, …"""
-    return (n * 10**power for power in range(9) for n in (1, 2, 5))
 
 
 def _counted(n: int, name: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from regard.check import Number
 from regard.looking.sight import SHADES
-from regard.view.axes import Slots
+from regard.view.axes import Points, Slots
 from regard.view.labels import clusters, columns, padded, shortened, visible
 from regard.view.machines import used
 from regard.view.trace import Trace
@@ -33,7 +33,7 @@ def alignment(
 
     Keys stand above their columns; they are written downwards where a line has no room for them,
     and in several bands where even that is too wide. Slots of a memory that no query looks at, nor
-    at one beside them, are left out.
+    at one beside them, are left out, and so are points that none looks at.
 
     Args:
         width: how many columns the terminal has.
@@ -46,8 +46,11 @@ def alignment(
     seen = chosen.weights(layer, head).float().cpu()
     asks, keys = (_shown(trace.axis(id).labels) for id in (chosen.query, chosen.key))
     title = f"{chosen.at(layer, head)}: {chosen.query} (down) looks at {chosen.key} (across)"
-    if isinstance(trace.axis(chosen.key), Slots):
-        kept = used(seen, least=FAINT, margin=1)
+    axis = trace.axis(chosen.key)
+    if isinstance(axis, Slots | Points):
+        kept = used(seen, least=FAINT, margin=int(isinstance(axis, Slots)))
+        # points lie on no ring that would begin elsewhere
+        kept = sorted(kept) if isinstance(axis, Points) else kept
         title += f", {len(kept)} of {len(keys)} shown" if len(kept) < len(keys) else ""
         seen, keys = seen[:, kept], [keys[place] for place in kept]
     w = seen.tolist()

@@ -38,6 +38,18 @@ def _lstm() -> tuple[type, type[nn.Module]]:
     return LSTMConfig, LSTM
 
 
+def _pointer_network() -> tuple[type, type[nn.Module]]:
+    from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
+
+    return PointerNetworkConfig, PointerNetwork
+
+
+def _attention_pointer() -> tuple[type, type[nn.Module]]:
+    from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
+
+    return AttentionPointerConfig, AttentionPointer
+
+
 # The kind as it stands in a card, and what gives its config and its model. Each imports its own
 # when asked, so that loading one model does not import all.
 KINDS: dict[str, Callable[[], tuple[type, type[nn.Module]]]] = {
@@ -46,6 +58,8 @@ KINDS: dict[str, Callable[[], tuple[type, type[nn.Module]]]] = {
     "decoder-only": _decoder_only,
     "ntm": _ntm,
     "lstm": _lstm,
+    "pointer_network": _pointer_network,
+    "attention_pointer": _attention_pointer,
 }
 
 

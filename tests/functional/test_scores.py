@@ -278,3 +278,16 @@ def test_the_weights_of_a_score_have_a_gradient(name):
     weight.requires_grad_()
     logits(call.q, call.k, **call.named).square().sum().backward()
     assert weight.grad.abs().sum() > 0
+
+
+def test_a_clipped_score_by_hand():
+    q, k = torch.tensor([[[[0.5, 0.0]]]]), torch.tensor([[[[1.0, 3.0], [-40.0, 1.0]]]])
+    found = scores.Clipped(scores.dot, 3.0)(q, k)
+    torch.testing.assert_close(found, torch.tensor([[[[3 * math.tanh(0.5), -3.0]]]]))
+
+
+def test_clipping_keeps_the_order_and_the_door_takes_it():
+    q, k = torch.randn(2, 3, 5, 7), torch.randn(2, 3, 11, 7)
+    plain, clipped = logits(q, k), logits(q, k, score=scores.Clipped(scores.scaled_dot))
+    assert torch.equal(plain.argsort(-1), clipped.argsort(-1))
+    assert clipped.abs().max() < 10

@@ -1,10 +1,26 @@
 """Places are inches from the upper left corner; a title is cut where its name ends."""
 
+from itertools import islice
+
 import pytest
+import torch
+from matplotlib.colors import Normalize
 
 from regard.view import Header, Tokens, Trace
 from regard.view.figures import blank, drawing, measured
-from regard.view.panels import MARGIN, colour_bar, entitle, placed, room, shown, titled, write
+from regard.view.panels import (
+    MARGIN,
+    colour_bar,
+    draw_cells,
+    entitle,
+    placed,
+    room,
+    round_numbers,
+    shown,
+    spaced,
+    titled,
+    write,
+)
 
 
 def test_a_place_is_counted_from_the_upper_left_corner():
@@ -47,3 +63,15 @@ def test_a_bar_says_what_its_colours_mean():
         bar = placed(figure, 1.2, 0, 0.1, 1)
         colour_bar(figure, axes.imshow([[0, 1]]), bar, 1, name)
         assert bar.get_ylabel() == name
+
+
+def test_cells_are_crisp_unless_they_are_too_small_to_be_seen():
+    axes = placed(blank(2, 2), 0, 0, 1, 1)
+    for n, crisp in ((10, "none"), (100, "auto")):
+        image = draw_cells(axes, torch.rand(3, n), "cividis", Normalize(0, 1), (1, 1))
+        assert image.get_interpolation() == crisp
+
+
+def test_of_places_that_touch_the_one_before_in_the_list_stays():
+    assert spaced([(5, 2.0), (4, 2.0), (3, 2.0), (0, 2.0), (7, 3.0)]) == [0, 3, 5]
+    assert list(islice(round_numbers(), 6)) == [1, 2, 5, 10, 20, 50]

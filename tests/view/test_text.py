@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.view import Map, Slots, Tokens, Trace, alignment
+from regard.view import Map, Points, Slots, Steps, Tokens, Trace, alignment
 from regard.view.labels import columns
 from regard.view.text import shade
 from tests.view.traces import copying, odd, translation
@@ -92,6 +92,16 @@ def test_the_legend_is_as_long_as_there_is_room():
     short = "·<5 ░≤25 ▒≤50 ▓≤75 █>75 %"
     for width, legend in ((30, short), (56, short), (57, long), (80, long)):
         assert alignment(small(), width=width).splitlines()[-1] == legend
+
+
+def test_points_that_none_looks_at_are_left_out_and_the_others_keep_their_order():
+    w = torch.zeros(1, 1, 2, 5)
+    w[0, 0, 0, 0], w[0, 0, 1, 4] = 0.9, 0.9
+    points = Points("points", torch.rand(5, 2))
+    drawn = alignment(Trace([Steps("steps", ["a", "b"]), points], [Map("m", "steps", "points", w)]))
+    title, band, _ = drawn.split("\n\n")
+    assert title == "m: steps (down) looks at points (across), 2 of 5 shown"
+    assert band.splitlines() == ["  0  4", "a ██ ·", "b ·  ██"]
 
 
 def test_a_cell_is_as_dark_as_its_weight():

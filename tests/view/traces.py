@@ -114,3 +114,59 @@ def _addressed(
     strength, sharpness = torch.where(found, 21.5, 0.5)[:, None], torch.full((T, 1), 8.25)
     numbers = {"strength": strength, "gate": gate, "shift": shift, "sharpness": sharpness}
     return stages, numbers
+
+
+def pointed(
+    task: str = "tour", points: int = 12, *, ended: bool = False, **header: object
+) -> Trace:
+    """Points, and at which of them a network points one by one; it hesitates most at step 2.
+
+    A tour goes to the nearest point that is left, a hull round the outside, triangles all have the
+    corner 0, and an order goes from small to large. If it is `ended`, a last step says so.
+    """
+    random = torch.Generator().manual_seed(points)
+    xy = torch.rand(points, 2, generator=random)
+    if task == "order":
+        xy[:, 0] = torch.arange(points)
+    indices = _answer(task, xy)
+    logits = 3 * torch.randn(len(indices) + ended, points + 1, generator=random)
+    chosen = torch.tensor([*indices, *[points] * ended])
+    logits[torch.arange(len(chosen)), chosen] += 9
+    logits[2:3] /= 4
+    logits[:, points] -= 0 if ended else 1000
+    weights = logits.softmax(1)[None, None, :, :points]
+    labels = [f"→ {i}" for i in indices] + ["→ end"] * ended
+    told = {"task": task, "indices": indices, "text": " ".join(map(str, indices))}
+    if task == "triangles":
+        told["indices"] = [indices[i : i + 3] for i in range(0, len(indices), 3)]
+    axes = [Steps("steps", labels), Points("points", xy)]
+    maps = [Map("pointer", "steps", "points", weights)]
+    encoder = torch.full((2, 3, points, points), 1 / points)
+    maps.append(Map("encoder", "points", "points", encoder, 2, 3))
+    return Trace(axes, maps, outputs=told, header=Header(**header))
+
+
+def _answer(task: str, xy: torch.Tensor) -> list[int]:
+    """The points of an answer in their order, found the plainest way."""
+    n = len(xy)
+    if task == "order":
+        return xy[:, 1].argsort().tolist()
+    if task == "triangles":
+        ways = torch.atan2(*(xy[1:] - xy[0]).T.flip(0)).argsort() + 1
+        pairs = zip(ways.tolist(), ways[1:].tolist(), strict=False)
+        return [i for a, b in pairs for i in (0, a, b)]
+    path = [int(xy[:, 0].argmin())]
+    while len(path) < n:
+        here, left = path[-1], [i for i in range(n) if i not in path]
+        if task == "tour":
+            path.append(min(left, key=lambda i: float((xy[i] - xy[here]).norm())))
+            continue
+        best = path[0] if len(path) > 1 else left[0]
+        for i in left:
+            # the one that has all others on its left
+            (ax, ay), (bx, by) = (xy[best] - xy[here]).tolist(), (xy[i] - xy[here]).tolist()
+            best = i if ax * by < ay * bx else best
+        if best == path[0]:
+            break
+        path.append(best)
+    return path

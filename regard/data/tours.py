@@ -1,0 +1,114 @@
+"""Tours of cities: how long they are, and the shortest of few cities. Vinyals et al. 2015, 4.4."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.data.hulls import finite
+from regard.data.instances import Instances, Order, instances, scattered
+
+# The most cities of `by_programming`: each one more takes twice the memory and the time.
+MOST = 16
+
+
+@dataclass(frozen=True)
+class Tour:
+    """Cities of the unit square, of one number in all instances of a batch, with no answers.
+
+    Who learns from lengths needs none; who learns from tours brings them from elsewhere.
+
+    Args:
+        every: numbers of cities go from `least` to `most` in steps of so many.
+    """
+
+    least: int = 5
+    most: int = 20
+    every: int = 1
+    # in which order the cities are read
+    order: Order = "left"
+
+    def __post_init__(self) -> None:
+        if not 3 <= self.least <= self.most or self.every < 1:
+            raise ValueError(f"Tour: expected 3 ≤ least ≤ most and 1 ≤ every, got {self}")
+
+    @property
+    def inputs(self) -> int:
+        """Coordinates of a city."""
+        return 2
+
+    def draw(self, random: np.random.Generator, count: int) -> Instances:
+        """Instances of as many cities as chance has it: so many of the most, of fewer ones more."""
+        cities = int(random.choice(np.arange(self.least, self.most + 1, self.every)))
+        rows = count * self.most // cities
+        points, lengths = scattered(random, rows, cities, cities, order=self.order)
+        return instances(points, lengths, np.zeros((rows, 0), np.int64))
+
+
+def length(points: np.ndarray, tour: Sequence[int]) -> float:
+    """The length of one closed tour through points (N, 2), in float64.
+
+    >>> length(np.array([[0, 0], [3, 0], [3, 4]]), [0, 1, 2])
+    12.0
+    """
+    return float(lengths(points[None], np.array(tour, np.int64)[None])[0])
+
+
+def lengths(points: np.ndarray, tours: np.ndarray) -> np.ndarray:
+    """The lengths (B,) of closed tours (B, T) through points (B, N, 2), in float64."""
+    cities = np.take_along_axis(points.astype(np.float64), tours[..., None], 1)  # (B, T, 2)
+    x, y = (cities - np.roll(cities, 1, 1)).transpose(2, 0, 1)
+    return np.hypot(x, y).sum(1)
+
+
+def distances(points: np.ndarray) -> np.ndarray:
+    """How far it is from each of points (N, 2) to each other, (N, N), in float64."""
+    places = points.astype(np.float64)
+    x, y = (places[:, None] - places[None]).transpose(2, 0, 1)
+    return np.hypot(x, y)
+
+
+def by_programming(points: np.ndarray) -> list[int]:
+    """The shortest tour of a few cities (N, 2), from the first on: Held and Karp 1962.
+
+    Raises:
+        ValueError: no numbers, no city, or more than `MOST`.
+    """
+    apart = distances(finite("by_programming", points))
+    if not 1 <= len(points) <= MOST:
+        raise ValueError(f"by_programming: expected 1 to {MOST} cities, got {len(points)}")
+    home, apart = apart[0, 1:], apart[1:, 1:]
+    best = _shortest_ways(home, apart)
+    # Back from the end, through the city from which each was reached.
+    left, tour, onward = len(best) - 1, [0], home
+    while left:
+        last = int((best[left] + onward).argmin())
+        tour.append(last + 1)
+        left, onward = left ^ (1 << last), apart[last]
+    return normal(tour)
+
+
+def _shortest_ways(home: np.ndarray, apart: np.ndarray) -> np.ndarray:
+    """The shortest ways (2ⁿ, n) from home (n,) through a set of n cities that end in each of it."""
+    n = len(home)
+    sets = np.arange(1 << n)
+    sizes = sum((sets >> city) & 1 for city in range(n))
+    best = np.full((len(sets), n), np.inf)
+    best[1 << np.arange(n), np.arange(n)] = home
+    for size in range(2, n + 1):
+        some = sets[sizes == size]
+        for city in range(n):
+            ending = some[(some >> city) & 1 == 1]
+            best[ending, city] = (best[ending ^ (1 << city)] + apart[city]).min(1)
+    return best
+
+
+def normal(tour: Sequence[int]) -> list[int]:
+    """The same round trip from its lowest city on, towards the lower of its two neighbours.
+
+    >>> normal([2, 3, 0, 1])
+    [0, 1, 2, 3]
+    """
+    start = list(tour).index(min(tour))
+    turned = [*tour[start:], *tour[:start]]
+    return turned if turned[1:2] <= turned[-1:] else turned[:1] + turned[:0:-1]

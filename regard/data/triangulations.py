@@ -1,0 +1,177 @@
+"""Delaunay triangulations: triangles with no point in their circles. Vinyals et al. 2015, 4.3."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from regard.data.hulls import finite, turn
+from regard.data.instances import Instances, Order, instances, scattered
+
+# Up to so many points, all triangles of all rows are tried at once; above, SciPy takes row by row.
+FEW = 12
+# Points that are nearer to one line or to one circle are drawn anew. Rounding errs by 1e-15.
+DOUBT = 1e-12
+# Higher than any plane through three points: a point there lies in no circle.
+FAR = 1e30
+
+Triangle = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Delaunay:
+    """Vinyals et al. 2015, 4.3: points of the unit square, and the triangles between them.
+
+    The answer has three steps for each triangle: its points by their indices. Triangles come by
+    the centers of the circles inside them, from left to right, and one below the other from below.
+    """
+
+    least: int = 5
+    most: int = 10
+    # in which order the points are read
+    order: Order = "left"
+
+    def __post_init__(self) -> None:
+        if not 3 <= self.least <= self.most:
+            raise ValueError(f"Delaunay: expected 3 ≤ least ≤ most, got {self}")
+
+    @property
+    def inputs(self) -> int:
+        """Coordinates of a point."""
+        return 2
+
+    def draw(self, random: np.random.Generator, count: int) -> Instances:
+        """So many instances, each of as many points as chance has it, with their triangles."""
+        points, lengths = scattered(random, count, self.least, self.most, order=self.order)
+        found = _all_tried if self.most <= FEW else _one_by_one
+        triples, doubtful = found(points, lengths)
+        while doubtful.any():
+            again = scattered(random, int(doubtful.sum()), self.least, self.most, order=self.order)
+            points[doubtful], lengths[doubtful] = again
+            triples, doubtful = found(points, lengths)
+        return instances(points, lengths, _answers(points, *triples))
+
+
+def delaunay(points: np.ndarray) -> list[Triangle]:
+    """The triangles of points (n, 2), in the order of the answers of `Delaunay`.
+
+    Raises:
+        ValueError: no numbers, fewer than three points, equal points, or all of them on one line.
+    """
+    places = _checked(points)
+    triples = _triples(places)
+    if not len(triples):
+        raise ValueError(
+            f"delaunay: expected points that span an area and can be told apart, "
+            f"got {len(points)} too near to one line or to each other"
+        )
+    answers = _answers(places[None], np.zeros(len(triples), np.int64), triples)
+    return [(a, b, c) for a, b, c in answers.reshape(-1, 3).tolist()]
+
+
+def triangles(answer: Sequence[Any] | np.ndarray) -> set[frozenset[int]]:
+    """The triangles of an answer, three indices each; −1, and what is no triangle, does not count.
+
+    >>> sorted(map(sorted, triangles([0, 1, 2, 1, 3, 2, 4, 4, 5, -1, -1, -1])))
+    [[0, 1, 2], [1, 2, 3]]
+    """
+    flat = np.ravel(np.asarray(answer, np.int64))
+    triples = flat[: len(flat) // 3 * 3].reshape(-1, 3).tolist()
+    return {frozenset(each) for each in triples if len(set(each)) == 3 and min(each) >= 0}
+
+
+def coverage(answer: Sequence[Any] | np.ndarray, truth: Sequence[Any] | np.ndarray) -> float:
+    """The share of the true triangles that an answer has: Vinyals et al. 2015, 4.3."""
+    right = triangles(truth)
+    if not right:
+        raise ValueError("coverage: expected a truth of one triangle or more, got none")
+    return len(right & triangles(answer)) / len(right)
+
+
+# The rows and the three indices of the triangles of a batch, (n,) and (n, 3), row after row.
+_Triples = tuple[np.ndarray, np.ndarray]
+
+
+def _all_tried(points: np.ndarray, lengths: np.ndarray) -> tuple[_Triples, np.ndarray]:
+    """The triangles of points (B, N, 2), and which rows (B,) are too near to having others too.
+
+    Lift each point to the height x² + y². A circle holds no point where the plane through its
+    three lifted points has none below it: Brown 1979.
+    """
+    _, N, _ = points.shape
+    tried = np.array(list(combinations(range(N), 3)))  # (M, 3)
+    own = (np.arange(N)[:, None, None] == tried).any(2) * FAR  # (N, M)
+    x, y = points.astype(np.float64).transpose(2, 0, 1)  # (B, N)
+    lifted = np.stack([x, y, np.where(np.arange(N) < lengths[:, None], x * x + y * y, FAR)])
+    a, b, c = (lifted[:, :, tried[:, k]] for k in range(3))  # (3, B, M)
+    plane = _crossed(b - a, c - a)
+    plane *= np.sign(plane[2])
+    above = lifted.transpose(1, 2, 0) @ plane.transpose(1, 0, 2)  # (B, N, M)
+    above += own
+    nearest = above.min(1) - (plane * a).sum(0)
+    there = tried[:, 2] < lengths[:, None]
+    near = (np.abs(nearest) < DOUBT) | (plane[2] < DOUBT)
+    rows, which = np.nonzero(there & (nearest > 0))
+    return (rows, tried[which]), (there & near).any(1)
+
+
+def _crossed(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The products of vectors (3, ...), at right angles to both."""
+    (x, y, z), (u, v, w) = a, b
+    return np.stack([y * w - z * v, z * u - x * w, x * v - y * u])
+
+
+def _one_by_one(points: np.ndarray, lengths: np.ndarray) -> tuple[_Triples, np.ndarray]:
+    """The same by SciPy, for many points."""
+    found = [_triples(row[:n].astype(np.float64)) for row, n in zip(points, lengths, strict=True)]
+    counts = np.array([len(each) for each in found])
+    return (np.repeat(np.arange(len(found)), counts), np.concatenate(found)), counts == 0
+
+
+def _triples(places: np.ndarray) -> np.ndarray:
+    """The triangles (n, 3) of some points; none where they are too near to each other or a line."""
+    try:
+        from scipy.spatial import Delaunay as Qhull
+        from scipy.spatial import QhullError
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("delaunay needs scipy: pip install 'regard[data]'") from None
+    try:
+        found = Qhull(places)
+    except QhullError:
+        return np.zeros((0, 3), np.int64)
+    triples = np.sort(found.simplices.astype(np.int64), 1)
+    corners = [[(x, y) for x, y in corner] for corner in places[triples].tolist()]
+    flat = [turn(*corner) == 0 for corner in corners]
+    whole = len(np.unique(triples)) == len(places)
+    return triples[~np.array(flat)] if whole else triples[:0]
+
+
+def _answers(points: np.ndarray, rows: np.ndarray, triples: np.ndarray) -> np.ndarray:
+    """Answers (B, T) of triangles in the order of the centers of the circles inside them."""
+    corners = points[rows[:, None], triples].astype(np.float64)  # (n, 3, 2)
+    sides = np.linalg.norm(corners[:, [1, 2, 0]] - corners[:, [2, 0, 1]], axis=2, keepdims=True)
+    x, y = ((sides * corners).sum(1) / sides.sum(1)).T
+    triples = triples[np.lexsort((y, x, rows))]
+    counts = np.bincount(rows, minlength=len(points))
+    place = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
+    answers = np.full((len(points), counts.max(), 3), -1)
+    answers[rows, place] = triples
+    return answers.reshape(len(points), -1)
+
+
+def _checked(points: np.ndarray) -> np.ndarray:
+    """Points that can have a triangulation, as float64."""
+    places = finite("delaunay", points)
+    _, first, which = np.unique(places, axis=0, return_index=True, return_inverse=True)
+    again = np.flatnonzero(first[which] != np.arange(len(places)))
+    if len(again):
+        index = int(again[0])
+        raise ValueError(
+            f"delaunay: expected different points, got {places[index].tolist()} "
+            f"at {first[which][index]} and again at {index}"
+        )
+    if len(places) < 3:
+        raise ValueError(f"delaunay: expected three points or more, got {len(places)}")
+    return places

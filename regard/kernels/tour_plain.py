@@ -1,0 +1,83 @@
+"""All steps of tours in few operations each, on a CPU. The twin of the kernel in `tour_steps`.
+
+How well a query at one point goes with another is the sum of what depends on where the tour began
+and of what depends on where it is; the second is one product for all pairs of points, so that a
+step only looks it up.
+"""
+
+import torch
+from torch import Tensor
+
+from regard.kernels.tour_sizes import Sizes, Tables
+
+# Numbers of all tables and of all pairs of points that are worked on at a time.
+AT_ONCE = 2**22
+
+
+def walked(tables: Tables, sizes: Sizes, starts: Tensor | None, drawn: bool) -> Tensor:
+    """The points of each tour in order (B, S, N); arguments as in `tour.walked`."""
+    B, N, E = tables.keys.shape
+    tours = 1 if starts is None else starts.shape[1]
+    several = max(1, AT_ONCE // (N * (E + sizes.heads * (N + tours))))
+    per_row = tables._replace(begin=tables.begin.expand(B, E))
+    found = [
+        _walked(
+            Tables(*(x[i : i + several] for x in per_row)),
+            sizes,
+            None if starts is None else starts[i : i + several],
+            drawn,
+        )
+        for i in range(0, B, several)
+    ]
+    return torch.cat(found) if found else tables.lengths.new_zeros(0, 1, N)
+
+
+def _walked(tables: Tables, sizes: Sizes, starts: Tensor | None, drawn: bool) -> Tensor:
+    """The same for few instances."""
+    B, N, E = tables.keys.shape
+    H, S = sizes.heads, 1 if starts is None else starts.shape[1]
+    keys, now = (_split(x, H) for x in (tables.keys, tables.last))
+    # in one piece, or every step would put it together
+    values = _split(tables.values, H).reshape(B * H, N, E // H)
+    scale = (E // H) ** -0.5
+    pairs = (now @ keys.mT).mul_(scale).transpose(1, 2).reshape(B * N, H * N)
+    pointers, offsets = tables.pointers.mT, torch.arange(B)[:, None] * N
+    gone = torch.arange(N) >= tables.lengths[:, None]
+    unseen = torch.zeros(B, S, 1, N, dtype=keys.dtype)
+    unseen.masked_fill_(gone[:, None, None], -torch.inf)
+
+    def matches(query: Tensor) -> Tensor:
+        """What a part of every query of a tour (B, S, E) matches (B, S, H, N)."""
+        return (_split(query, H) @ keys.mT).mul_(scale).transpose(1, 2)
+
+    def chosen(match: Tensor) -> Tensor:
+        """The next points (B, S), of what is matched (B, S, H, N) and seen."""
+        weights = match.softmax(-1).transpose(1, 2).reshape(B * H, S, N)
+        # who has seen all reads nothing, and where it goes is not written
+        read = torch.bmm(weights, values).view(B, H, S, -1).transpose(1, 2).reshape(B, S, E)
+        scores = torch.bmm(read, pointers)
+        if drawn:
+            scores = scores.mul_(E**-0.5)
+            if sizes.clip:
+                scores = scores.tanh_().mul_(sizes.clip)
+            scores -= torch.empty_like(scores).exponential_().log_()
+        # clipping keeps the order, so who takes the best need not clip
+        return scores.add_(unseen[:, :, 0]).argmax(-1)
+
+    begin = (tables.fixed + tables.begin)[:, None]
+    at = chosen(matches(begin) + unseen) if starts is None else starts
+    begun = tables.first.reshape(B * N, E)[(at + offsets).flatten()].view(B, S, E)
+    base = matches(tables.fixed[:, None] + begun) + unseen
+    tours = [at]
+    for _ in range(1, N):
+        unseen.scatter_(3, at[..., None, None], -torch.inf)
+        base.scatter_(3, at[..., None, None].expand(B, S, H, 1), -torch.inf)
+        here = pairs.index_select(0, (at + offsets).flatten()).view(B, S, H, N)
+        at = chosen(here.add_(base))
+        tours.append(at)
+    return torch.stack(tours, 2).masked_fill_(gone[:, None], -1)
+
+
+def _split(x: Tensor, heads: int) -> Tensor:
+    """(B, N, E) as (B, H, N, D)."""
+    return x.unflatten(2, (heads, -1)).transpose(1, 2)

@@ -1,0 +1,94 @@
+"""What every recipe of a pointer network can be told, and what it refuses."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from torch import nn
+
+from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
+from regard.models.pointer_network import Follows, PointerNetwork, PointerNetworkConfig
+from regard.train.settings import Optimizer, Schedule, Training
+
+ModelConfig = PointerNetworkConfig | AttentionPointerConfig
+MODELS: dict[type, type[nn.Module]] = {
+    PointerNetworkConfig: PointerNetwork,
+    AttentionPointerConfig: AttentionPointer,
+}
+
+TRAINING = Training(
+    steps=20_000,
+    optimizer=Optimizer("adam", rate=1e-3, betas=(0.9, 0.98)),
+    schedule=Schedule("cosine", warmup=500),
+    captured=True,
+    average=0.999,
+    watch="accuracy",
+    best="highest",
+    judge_every=2000,
+    report_every=200,
+    save_every=2000,
+)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """What is learned from at a time."""
+
+    # instances a batch
+    rows: int = 256
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise ValueError(f"Batches: expected rows of at least 1, got {self.rows}")
+
+
+@runtime_checkable
+class Config(Protocol):
+    """The settings of a recipe; each has a `Config` of its own, for its own task."""
+
+    @property
+    def name(self) -> str:
+        """Stands in the name of the run's folder."""
+
+    @property
+    def data(self) -> Any:
+        """The task."""
+
+    @property
+    def model(self) -> ModelConfig:
+        """What points."""
+
+    @property
+    def training(self) -> Training:
+        """How it learns."""
+
+    @property
+    def batches(self) -> Batches:
+        """What it learns from at a time."""
+
+
+def refuse(where: str, config: Config, *, follows: Follows = "each") -> None:
+    """Refuse what contradicts itself, before a folder is opened.
+
+    Args:
+        follows: which points may follow which in an answer.
+    """
+    if config.training.devices > 1:
+        raise ValueError(f"{where}: one device for now, got training.devices of more")
+    if config.data.most > most_points(config.model):
+        raise ValueError(
+            f"{where}: a vocabulary of {most_points(config.model)} places cannot say "
+            f"{config.data.most} points; set model.places to at least {config.data.most}"
+        )
+    if follows != "each" and isinstance(config.model, AttentionPointerConfig):
+        raise ValueError(
+            f"{where}: an attention_pointer points at each point once, which is no answer here; "
+            "set model=pointer_network"
+        )
+
+
+def most_points(model: ModelConfig) -> int | float:
+    """Of how many points a model can tell; one that points, of any number."""
+    if isinstance(model, PointerNetworkConfig) and model.says != "pointer":
+        return model.places
+    return math.inf

@@ -1,0 +1,26 @@
+"""What evaluations of pointer networks share: seeds, limits, and how shares are told."""
+
+from typing import Any
+
+# What the numbers of a card are drawn with.
+SEED = 1000
+
+
+def checked(where: str, evaluation: Any, *, most: int, **least: int) -> None:
+    """Refuse an evaluation of more than `most` points, or with less of what is named."""
+    for name, lowest in least.items():
+        given = getattr(evaluation, name)
+        if given is not None and given < lowest:
+            raise ValueError(f"{where}: expected {name} of at least {lowest}, got {given}")
+    if evaluation.points > most:
+        raise ValueError(f"{where}: expected points of at most {most}, got {evaluation.points}")
+
+
+def percent(share: float) -> str:
+    """A share as people say it.
+
+    >>> percent(0.9876)
+    '98.76 %'
+    """
+    # what rounding takes from nothing is nothing, without a sign
+    return f"{round(100 * share, 2) + 0.0:.2f} %"

@@ -1,0 +1,1 @@
+"""Published weights, as ours: pure functions from their names to our names."""

@@ -1,0 +1,145 @@
+"""Points of persons: read from anything that is clear, and refused by line where it is not."""
+
+import gzip
+import re
+
+import numpy as np
+import pytest
+
+from regard.data import plane, vinyals
+from regard.data.plane import read
+
+POINTS = [[0.1, 0.2], [0.5, 0.9], [0.4, 0.3]]
+
+TABLES = {
+    "commas": "0.1,0.2\n0.5,0.9\n0.4,0.3\n",
+    "semicolons": "0.1;0.2\n0.5; 0.9\n0.4;0.3",
+    "tabs": "0.1\t0.2\n0.5\t0.9\n0.4\t0.3\n",
+    "blanks": "  0.1 0.2\r\n0.5   0.9\r\n\r\n# a remark\r\n0.4 0.3\r\n",
+    "names": "city,y,X\nBerlin,0.2,0.1\nParis,0.9,0.5\nRome,0.3,0.4\n",
+    "other names": 'name;lat;lon\n"a;b";1e-1;0.2\nb;5e-1;.9\nc;+0.4;0.3',
+    "no names": "Berlin 0.1 0.2\nParis 0.5 0.9\nRome 0.4 0.3",
+}
+
+
+def put(folder, content, name="points.csv"):
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder / name
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        *["0.1,0.2 0.5,0.9 0.4,0.3", " 0.1, 0.2  0.5 ,0.9 0.4,0.3 ", "0.1,0.2; 0.5,0.9; 0.4,0.3"],
+        *[TABLES["commas"], TABLES["names"]],
+    ],
+)
+def test_points_are_read_as_they_are_typed(typed):
+    found = read(typed)
+    assert found.tolist() == POINTS
+    assert found.dtype == np.float64
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES.keys())
+@pytest.mark.parametrize("name", ["points.csv", "points.TXT", "points.tsv.gz", "points"])
+def test_points_are_read_from_tables(tmp_path, table, name):
+    content = gzip.compress(table.encode()) if name.endswith("gz") else table
+    path = put(tmp_path, content, name)
+    assert read(path).tolist() == read(str(path)).tolist() == POINTS
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["0.5 0.2 0.9", "0.5, 0.2, 0.9", "0.5\n0.2\n0.9\n", "x\n0.5\n0.2\n0.9", "0.5;0.2;0.9"],
+)
+def test_numbers_are_read_as_points_of_one_column(tmp_path, content):
+    assert read(content, columns=1).tolist() == [[0.5], [0.2], [0.9]]
+    assert read(put(tmp_path, content), columns=1).tolist() == [[0.5], [0.2], [0.9]]
+
+
+def test_points_are_read_from_one_line_of_vinyals(tmp_path):
+    pair = (np.array(POINTS), [0, 2, 1])
+    assert read(vinyals.write(tmp_path / "a.txt", [pair])).tolist() == POINTS
+    path = vinyals.write(tmp_path / "b.txt.gz", [pair, pair])
+    message = f"read: {path}: expected one line of points, got 2 lines"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read(path)
+
+
+def test_points_are_read_from_tsplib(tmp_path):
+    head = "NAME : a\nTYPE : TSP\nDIMENSION : 2\nEDGE_WEIGHT_TYPE : EUC_2D\nNODE_COORD_SECTION\n"
+    assert read(put(tmp_path, f"{head}1 3 4\n2 5 6\nEOF\n", "a.tsp")).tolist() == [[3, 4], [5, 6]]
+    path = put(tmp_path, head.replace("EUC_2D", "EXPLICIT"), "b.tsp")
+    with pytest.raises(ValueError, match=re.escape(f"hull: {path}: expected EDGE_WEIGHT_TYPE")):
+        read(path, where="hull")
+    with pytest.raises(ValueError, match=r"read: expected numbers, got points of the plane in .*a"):
+        read(tmp_path / "a.tsp", columns=1)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("x,y\n0.1,0.2\n0.5,high\n", ", line 3: expected a finite number in column 2, got 'high'"),
+        ("x,y\n0.1,0.2\n\n0.5,nan\n", ", line 4: expected a finite number in column 2, got 'nan'"),
+        ("nan,0.2\n0.1,0.2\n", ", line 1: expected a finite number in column 1, got 'nan'"),
+        ("0.1 0.2\n-inf 0.5\n", ", line 2: expected a finite number in column 1, got '-inf'"),
+        ("0.1,0.2\n0.5\n", ", line 2: expected a finite number in column 2, got nothing"),
+        ("0.1,0.2\n0.5,\n", ", line 2: expected a finite number in column 2, got ''"),
+        ("0.1,0.2\n1_000,3\n", ", line 2: expected a finite number in column 1, got '1_000'"),
+        ("y,z,x\n0.1,0.2\n", ", line 2: expected a finite number in column 3, got nothing"),
+        ("a,b\nc,0.1\n", ", line 2: expected 2 with numbers among its columns, got 'c, 0.1'"),
+        ("0.1\n0.2\n", ", line 1: expected 2 with numbers among its columns, got '0.1'"),
+        ("", ": expected points, as in 0.1,0.2 0.5,0.9 0.4,0.3, got none"),
+        (" \n# nothing\n", ": expected points, as in 0.1,0.2 0.5,0.9 0.4,0.3, got none"),
+        ("x,y\n", ": expected points, as in 0.1,0.2 0.5,0.9 0.4,0.3, got 'x,y'"),
+        ("0 1 2 output 1\n", ", line 1: expected two numbers a point, got 3 numbers"),
+        (f"1,2\n{'3' * 200_000},4\n", ", line 2: expected a line of a table, got one with field"),
+    ],
+)
+def test_wrong_tables_are_refused_by_line(tmp_path, content, message):
+    path = put(tmp_path, content)
+    with pytest.raises(ValueError, match=f"^who: {re.escape(str(path))}{re.escape(message)}"):
+        read(path, where="who")
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("", "expected points, as in 0.1,0.2 0.5,0.9 0.4,0.3, got none"),
+        ("hello", "expected points, as in 0.1,0.2 0.5,0.9 0.4,0.3, got 'hello'"),
+        ("0.1,0.2 0.5", "expected points, as in 0.1,0.2 0.5,0.9 0.4,0.3, got '0.5'"),
+        ("0.1,0.2,0.3", "expected points, as in 0.1,0.2 0.5,0.9 0.4,0.3, got '0.1,0.2,0.3'"),
+        ("0.1,x 0.5,0.9", "expected points, as in 0.1,0.2 0.5,0.9 0.4,0.3, got '0.1,x'"),
+        ("0.1,nan", "expected points, as in 0.1,0.2 0.5,0.9 0.4,0.3, got '0.1,nan'"),
+        ("0.1,0.2\n0.5,x", "line 2: expected a finite number in column 2, got 'x'"),
+        ("absent.csv", "expected a file, got nothing at absent.csv"),
+        ("some/where", "expected a file, got nothing at some/where"),
+    ],
+)
+def test_wrong_points_are_refused(typed, message):
+    with pytest.raises(ValueError, match=f"^read[:,] {re.escape(message)}$"):
+        read(typed)
+
+
+def test_wrong_numbers_are_refused():
+    with pytest.raises(ValueError, match=r"expected points, as in 0\.4 0\.1 0\.3, got 'x'"):
+        read("0.5 x", columns=1)
+
+
+def test_long_texts_are_not_taken_for_files():
+    assert len(read("0.25,0.5 " * 2000)) == 2000
+
+
+def test_bytes_and_folders_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="read: expected text, got other bytes in line 2 of"):
+        read(put(tmp_path, b"1,2\n\xff\xfe,3\n"))
+    with pytest.raises(ValueError, match="read: expected a file, got the folder"):
+        read(str(tmp_path))
+
+
+def test_too_many_points_are_refused(tmp_path, monkeypatch):
+    assert plane.MOST == 100_000
+    monkeypatch.setattr(plane, "MOST", 1000)
+    assert len(read("1,2 " * 1000)) == 1000
+    with pytest.raises(ValueError, match=r"read: expected at most 1,000 points, got 1,001"):
+        read(put(tmp_path, "1,2\n" * 1001))

@@ -1,0 +1,47 @@
+"""Texts: what stands in a file, or why it cannot be read."""
+
+import gzip
+import re
+
+import pytest
+
+from regard.data.texts import text
+
+
+def test_a_text_is_read_plain_and_zipped(tmp_path):
+    (tmp_path / "a.txt").write_bytes("\ufeffä b\n".encode())
+    (tmp_path / "a.txt.GZ").write_bytes(gzip.compress("ä b\n".encode()))
+    assert text("who", tmp_path / "a.txt") == text("who", tmp_path / "a.txt.GZ") == "ä b\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"one\ntwo\n\xff\xfe", "who: expected text, got other bytes in line 3 of {path}"),
+        ("a.gz", b"no zip", "who: {path} is damaged: Not a gzipped file"),
+        ("a.gz", gzip.compress(b"some words")[:-3], "who: {path} is damaged: "),
+    ],
+)
+def test_what_is_no_text_is_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(message.format(path=tmp_path / name))):
+        text("who", tmp_path / name)
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    with pytest.raises(
+        ValueError, match=re.escape(f"who: expected a file, got the folder {tmp_path}")
+    ):
+        text("who", tmp_path)
+    with pytest.raises(ValueError, match=r"who: expected a file, got nothing at .*absent$"):
+        text("who", tmp_path / "absent")
+
+
+def test_a_file_that_cannot_be_opened_is_refused(tmp_path, monkeypatch):
+    def locked(path):
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "a").touch()
+    monkeypatch.setattr("pathlib.Path.read_bytes", locked)
+    with pytest.raises(ValueError, match=r"who: cannot open .*/a: Permission denied"):
+        text("who", tmp_path / "a")

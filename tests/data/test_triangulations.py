@@ -1,0 +1,134 @@
+"""Triangulations: no point in the circle of a triangle, by hand and beside SciPy."""
+
+import builtins
+
+import numpy as np
+import pytest
+
+from regard.data.instances import Task
+from regard.data.triangulations import Delaunay, coverage, delaunay, triangles
+
+# Two triangles on the short diagonal of a kite, and the long one from 0 to 2.
+KITE = np.array([[0.0, 0.5], [0.5, 0.3], [1.0, 0.5], [0.5, 0.7]])
+
+
+def by_scipy(points):
+    found = pytest.importorskip("scipy.spatial").Delaunay(points).simplices
+    return {frozenset(each) for each in found.tolist()}
+
+
+def test_the_short_diagonal_divides_a_kite():
+    pytest.importorskip("scipy")
+    assert delaunay(KITE) == [(0, 1, 3), (1, 2, 3)]
+    # from left to right, whatever the indices
+    assert delaunay(KITE[::-1]) == [(0, 2, 3), (0, 1, 2)]
+
+
+@pytest.mark.parametrize(("least", "most"), [(3, 3), (5, 5), (3, 10), (12, 12), (5, 17)])
+def test_triangles_that_are_drawn_are_those_of_scipy(least, most):
+    drawn = Delaunay(least, most).draw(np.random.default_rng(most), 500)
+    for points, n, answer in zip(drawn.points, drawn.lengths, drawn.answers, strict=True):
+        places = points[:n].double().numpy()
+        assert triangles(answer.tolist()) == by_scipy(places)
+        assert answer[answer >= 0].tolist() == np.ravel(delaunay(places)).tolist()
+
+
+def test_every_circle_is_empty_and_all_of_the_hull_is_covered():
+    pytest.importorskip("scipy")
+    points = np.random.default_rng(0).random((23, 2))
+    found = delaunay(points)
+    lifted = np.concatenate([points, (points**2).sum(1, keepdims=True), np.ones((23, 1))], 1)
+    for triple in found:
+        below = [np.linalg.det(lifted[[*triple, k]]) for k in range(23) if k not in triple]
+        assert len({value > 0 for value in below}) == 1
+    assert len(set(found)) == len(found) == 2 * 23 - 2 - len(_edges_once(found))
+
+
+def _edges_once(found):
+    edges = [frozenset(edge) for a, b, c in found for edge in ((a, b), (a, c), (b, c))]
+    return [edge for edge in edges if edges.count(edge) == 1]
+
+
+def test_draws_are_points_of_the_unit_square_with_increasing_triples():
+    drawn = Delaunay(5, 7).draw(np.random.default_rng(0), 100)
+    assert isinstance(Delaunay(), Task)
+    assert drawn.points.shape == (100, 7, 2)
+    assert drawn.lengths.unique().tolist() == [5, 6, 7]
+    for answer in drawn.answers:
+        triples = answer[answer >= 0].reshape(-1, 3)
+        assert (triples.diff(dim=1) > 0).all()
+        assert (answer[len(triples) * 3 :] == -1).all()
+
+
+def test_points_near_a_circle_or_a_line_are_drawn_anew():
+    class Chance(np.random.Generator):
+        def random(self, shape, kind):
+            drawn.append(shape)
+            points = super().random(shape, kind)
+            if len(drawn) == 1:
+                points[0] = [[0, 0], [1, 0], [1, 1], [0, 1]]
+                points[1] = [[0, 0], [0.5, 0.5], [1, 1], [0, 1]]
+            return points
+
+    drawn = []
+    Delaunay(4, 4).draw(Chance(np.random.PCG64(0)), 5)
+    assert drawn == [(5, 4, 2), (2, 4, 2)]
+
+
+def test_triangles_of_a_grid_cover_it_and_none_is_flat():
+    pytest.importorskip("scipy")
+    grid = np.array([[x, y] for x in range(5) for y in range(7)]) * 0.1
+    assert len(delaunay(grid)) == 2 * 4 * 6
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ([[0, 0], [1, 1], [2, 2], [3, 3]], "can be told apart, got 4 too near to one line or"),
+        ([[0, 0], [1, 0], [0.5, 1], [0.5, 1 + 3e-16]], "got 4 too near to one line or to each"),
+        (
+            [[0, 1], [2, 3], [4, 4], [2, 3]],
+            r"different points, got \[2.0, 3.0\] at 1 and again at 3",
+        ),
+        ([[0, 1], [2, 3]], "expected three points or more, got 2"),
+        (
+            [[0, 1], [2, 3], [np.inf, 0]],
+            r"expected finite coordinates, got \[inf, 0.0\] at point 2",
+        ),
+    ],
+)
+def test_what_has_no_triangulation_is_refused(points, message):
+    pytest.importorskip("scipy")
+    with pytest.raises(ValueError, match=f"^delaunay: .*{message}"):
+        delaunay(np.array(points, np.float64))
+
+
+def test_without_scipy_the_way_to_it_is_told(monkeypatch):
+    def without(name, *rest):
+        if name.startswith("scipy"):
+            raise ModuleNotFoundError(name)
+        return found(name, *rest)
+
+    found = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ModuleNotFoundError, match=r"delaunay needs scipy: pip install"):
+        delaunay(KITE)
+    assert len(Delaunay().draw(np.random.default_rng(0), 3)) == 3
+
+
+def test_coverage_is_the_share_of_the_true_triangles_by_hand():
+    truth = [0, 1, 3, 1, 2, 3, -1, -1]
+    assert coverage([3, 1, 0, 0, 1, 2], truth) == 0.5
+    assert coverage([1, 2, 3, 1, 2, 3, 0, 1, 3], truth) == 1
+    assert coverage([(0, 1, 2)], truth) == coverage([], truth) == coverage([0, 1], truth) == 0
+
+
+def test_without_a_true_triangle_there_is_no_share():
+    with pytest.raises(ValueError, match="coverage: expected a truth of one triangle or more, got"):
+        coverage([0, 1, 2], [-1, -1, -1])
+
+
+@pytest.mark.parametrize("settings", [{"least": 2}, {"most": 4}, {"least": 60}])
+def test_what_cannot_be_drawn_is_refused(settings):
+    with pytest.raises(ValueError, match=r"^Delaunay: expected 3 ≤ least ≤ most, got Delaunay\(le"):
+        Delaunay(**settings)

@@ -1,0 +1,30 @@
+"""Tables of points that kernels of tours go by, and tours through them."""
+
+import torch
+
+from regard.functional.pointing import taken
+from regard.kernels.tour_sizes import Sizes, Tables
+
+B, N, S, E, H = 3, 13, 5, 32, 2
+LENGTHS = torch.tensor([13, 7, 11])
+
+
+def tables(points: int = N, *, dtype: torch.dtype = torch.float32) -> Tables:
+    """What could be known of points, some of which are padding where there are 13."""
+    sizes = [(B, points, E)] * 5 + [(B, E), (E,)]
+    lengths = LENGTHS if points == N else torch.full((B,), points)
+    return Tables(*(torch.randn(size, dtype=dtype) for size in sizes), lengths)
+
+
+def starts(points: int = N) -> torch.Tensor:
+    """Where several tours of each row begin."""
+    return torch.randint(min(points, 7), (B, S))
+
+
+def when(tours: torch.Tensor, points: int = N) -> torch.Tensor:
+    """At which step of each tour each point is taken."""
+    return taken((tours + 1).flatten(0, 1), points + 1)[:, 1:].view(B, -1, points)
+
+
+def sizes(clip: float = 10.0) -> Sizes:
+    return Sizes(H, clip)

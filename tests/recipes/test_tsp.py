@@ -1,0 +1,123 @@
+"""Round trips: lengths by hand, gaps above the best ones, and proofs."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from regard.data import tours
+from regard.models.pointer_network import PointerNetworkConfig
+from regard.recipes import tsp
+from regard.recipes.pointing.asked import Asked
+from tests.recipes.pointing.untrained import LSTM, TOURING, WORDS, untrained
+
+SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], float)
+AROUND, ACROSS = [0, 1, 2, 3], [0, 2, 1, 3]
+CROSSING = 2 + 2 * math.sqrt(2)
+
+
+def judged(answers, truths=None, points=SQUARE, **how):
+    posed = Asked([points] * len(answers), truths)
+    return tsp.RECIPE.judged(posed, answers, tsp.Evaluation(**how))
+
+
+def test_lengths_and_gaps_by_hand():
+    found = judged([AROUND, ACROSS])
+    assert found["length"] == pytest.approx((4 + CROSSING) / 2)
+    assert found["optimal"] == 4
+    assert found["gap"] == pytest.approx((4 + CROSSING) / 8 - 1)
+
+
+def test_the_tours_of_a_file_are_what_a_gap_is_above():
+    found = judged([AROUND], [ACROSS])
+    assert found["optimal"] == pytest.approx(CROSSING)
+    assert found["gap"] == pytest.approx(4 / CROSSING - 1)
+
+
+def test_of_many_cities_the_best_tours_are_found_only_if_asked_for():
+    points = np.random.default_rng(0).random((13, 2))
+    tour = [*range(13)]
+    assert judged([tour], points=points) == {
+        "length": tours.length(points, tour),
+        "optimal": None,
+        "gap": None,
+    }
+    found = judged([tour], points=points, prove=True)
+    best = tours.length(points, tours.by_programming(points))
+    assert found["optimal"] == pytest.approx(best)
+
+
+def test_a_tour_is_said_from_city_0_on():
+    text, details = tsp.RECIPE.said(SQUARE, [2, 1, 0, 3], False)
+    assert text == "0 1 2 3\nlength 4"
+    assert details == {"indices": AROUND, "length": 4, "optimal": None, "gap": None}
+
+
+def test_a_proof_says_how_far_the_best_is():
+    text, details = tsp.RECIPE.said(SQUARE, ACROSS, True)
+    assert text == "0 2 1 3\nlength 4.82843, 20.71 % above the shortest, 4"
+    assert (details["optimal"], details["best"], details["proved"]) == (4, AROUND, True)
+    assert details["gap"] == pytest.approx(CROSSING / 4 - 1)
+
+
+@pytest.mark.parametrize("cities", [5, 11, 13])
+def test_a_proof_agrees_with_dynamic_programming(cities):
+    points = np.random.default_rng(cities).random((cities, 2))
+    typed = " ".join(f"{x!r},{y!r}" for x, y in points.tolist())
+    found = tsp.predict(untrained(tsp, TOURING), typed, prove=True).details
+    best = tours.by_programming(points)
+    assert (found["best"], found["proved"]) == (best, True)
+    assert found["optimal"] == pytest.approx(tours.length(points, best))
+    assert found["gap"] == pytest.approx(found["length"] / found["optimal"] - 1)
+
+
+def test_what_is_not_proved_in_time_says_what_is_known(monkeypatch):
+    late = tsp.proving.Proof(AROUND, 4.0, False, 3.5)
+    monkeypatch.setattr(tsp, "_best", lambda points: late)
+    text, details = tsp.RECIPE.said(SQUARE, AROUND, True)
+    assert text.endswith("0.00 % above the shortest found in a minute, 4; none is shorter than 3.5")
+    assert (details["proved"], details["bound"]) == (False, 3.5)
+
+
+@pytest.mark.parametrize("config", [TOURING, LSTM], ids=["attention", "lstm"])
+def test_cities_that_are_all_one_have_a_tour_of_no_length(config):
+    found = tsp.predict(untrained(tsp, config), "2,3 2,3 2,3 2,3 2,3", prove=True)
+    assert found.text.endswith("\nlength 0, 0.00 % above the shortest, 0")
+    assert sorted(found.details["indices"]) == [0, 1, 2, 3, 4]
+    assert found.details["gap"] == 0
+    assert judged([AROUND], points=0 * SQUARE)["gap"] == 0
+
+
+@pytest.mark.parametrize("text", ["0.1,0.2 0.3,0.4", " ".join(["0.5,0.5"] * 1001)])
+def test_too_few_or_too_many_cities_are_refused(text):
+    count = len(text.split())
+    with pytest.raises(ValueError, match=f"^tsp: expected 3 to 1000 cities, got {count}$"):
+        tsp.predict(untrained(tsp, TOURING), text)
+
+
+@pytest.mark.parametrize("augment", [0, 9])
+def test_there_are_eight_ways_to_turn_a_square(augment):
+    with pytest.raises(ValueError, match=f"tsp: expected augment .*, got {augment}"):
+        tsp.Evaluation(augment=augment)
+
+
+def test_a_vocabulary_makes_no_tours():
+    few = replace(tsp.Config().data, least=3, most=7, every=1)
+    with pytest.raises(ValueError, match="tsp: expected a model that points, got says=vocabulary"):
+        tsp.Config(data=few, model=WORDS)
+
+
+def test_files_may_hold_instances_of_several_sizes():
+    random = np.random.default_rng(0)
+    points = [random.random((n, 2)) for n in (5, 7, 5, 3)]
+    model = untrained(tsp, TOURING).model
+    answers = tsp.RECIPE.answered(model, points, tsp.Tour(), tsp.Evaluation())
+    assert [sorted(answer) for answer in answers] == [[*range(n)] for n in (5, 7, 5, 3)]
+    alone = [tsp.RECIPE.answered(model, [p], tsp.Tour(), tsp.Evaluation())[0] for p in points]
+    assert answers == alone
+
+
+def test_the_lstm_of_the_paper_is_offered_by_name():
+    assert isinstance(tsp.LIKE["lstm"].model, PointerNetworkConfig)
+    assert (tsp.LIKE["lstm"].data.least, tsp.LIKE["lstm"].data.most) == (5, 20)
