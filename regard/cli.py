@@ -135,6 +135,7 @@ def evaluate(
     regard evaluate translate-en-fr-small
     regard evaluate runs/wide beam=5 --json
     regard evaluate copy length=120 slots=256 --json
+    regard evaluate tsp points=50 augment=8 --json
     regard train translate --help     shows these fields too
     """
     from regard.config import override

@@ -138,6 +138,6 @@ def test_an_error_deserves_a_code_and_a_line(error, deserved):
 
 
 def test_a_recipe_that_is_not_there_is_refused_with_those_that_are():
-    with pytest.raises(UsageError, match=r"sort_bits, toy\), got tyo; did you"):
+    with pytest.raises(UsageError, match=r"sort, toy\), got tyo; did you"):
         asking.recipe("tyo")
     assert asking.recipe("toy") is sys.modules["tests.train.tabled"]

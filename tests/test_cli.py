@@ -439,6 +439,11 @@ def test_help_lists_the_fields_of_a_recipe(regard, recipe):
     assert "  beam  1  a whole number\n" in out
 
 
+def test_help_shows_how_tours_are_measured(regard):
+    _, out, _ = regard("evaluate", "--help")
+    assert "regard evaluate tsp points=50 augment=8 --json\n" in out
+
+
 @pytest.mark.parametrize("words", [(), ("--help",), ("predict", "--help"), ("why", "--help")])
 def test_help_is_no_error(regard, words):
     code, out, err = regard(*words)

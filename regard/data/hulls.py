@@ -27,7 +27,9 @@ class Hull:
         0 · · 1
     """
 
+    # the fewest points of an instance
     least: int = 5
+    # the most points of an instance
     most: int = 50
     # in which order the points are read
     order: Order = "left"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from regard.data.hulls import finite
-from regard.data.tours import by_programming, distances, normal
+from regard.data.tours import by_programming, measured, normal
 
 # Up to so many cities, the shortest tour is found at once.
 SMALL = 7
@@ -31,16 +31,17 @@ def near(points: np.ndarray, *, kicks: int = 1000, seed: int = 0) -> list[int]:
     longer is taken back, at the beginning only if by much.
 
     Raises:
-        ValueError: no numbers, no city, or fewer than 0 kicks.
+        ValueError: no numbers, no city, fewer than 0 kicks, or distances that are not finite.
     """
     places = finite("near", points)
     if not len(places) or kicks < 0:
         raise ValueError(
             f"near: expected a city or more and kicks of at least 0, got {len(places)} and {kicks}"
         )
+    apart = measured("near", places)
     if len(places) <= SMALL:
         return by_programming(places)
-    search, chance = _Search(places), random.Random(seed)
+    search, chance = _Search(apart), random.Random(seed)
     search.settle(range(len(places)))
     best, longer, heat = search.tour[:], 0.0, HEAT * search.edge()
     for left in range(kicks, 0, -1):
@@ -56,10 +57,9 @@ def near(points: np.ndarray, *, kicks: int = 1000, seed: int = 0) -> list[int]:
 
 
 class _Search:
-    """A tour that is made shorter."""
+    """A tour of cities with distances (N, N) that is made shorter."""
 
-    def __init__(self, places: np.ndarray):
-        apart = distances(places)
+    def __init__(self, apart: np.ndarray):
         scale = apart.max() or 1.0
         self.apart: list[list[float]] = (apart / scale).tolist()
         nearest = apart.argsort(1, kind="stable")[:, : NEAREST + 1]

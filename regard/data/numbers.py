@@ -11,7 +11,9 @@ from regard.data.instances import Instances, Order, instances
 class Numbers:
     """Numbers from 0 to 1, and the places at which they stand, from the lowest number on."""
 
+    # the fewest numbers of an instance
     least: int = 5
+    # the most numbers of an instance
     most: int = 50
 
     def __post_init__(self) -> None:

@@ -13,14 +13,16 @@ from regard.data.texts import text
 MOST = 100_000
 # Whatever ends so is meant as a file.
 ENDINGS = (".csv", ".tsv", ".txt", ".tsp", ".gz")
+# TSPLIB's ways of measuring that are straight lines, but for rounding.
+STRAIGHT = ("EUC_2D", "CEIL_2D")
 
 
 def read(given: str | Path, *, columns: int = 2, where: str = "read") -> np.ndarray:
     """The points (n, columns) of a file or of a text, in float64.
 
     A table has a point a line, with commas, semicolons, tabs or blanks between its columns. The
-    columns named x and y are taken, or else the first with numbers. Other files are .tsp of TSPLIB
-    and those of Vinyals, if they have one line.
+    columns named x and y are taken, or else the first with numbers. Other files are .tsp of TSPLIB,
+    if it measures in straight lines, and those of Vinyals, if they have one line.
 
     Args:
         given: the path of a file, or the points as in `0.1,0.2 0.5,0.9 0.4,0.3`, or a whole table.
@@ -28,13 +30,14 @@ def read(given: str | Path, *, columns: int = 2, where: str = "read") -> np.ndar
         where: who reads, for the error message.
 
     Raises:
-        ValueError: no file, no text, no number where one should be, or too many points.
+        ValueError: no file, no text, no number where one should be, too many points, or a file of
+            TSPLIB whose cities lie on a globe or are measured otherwise.
     """
     path = _path(given)
     if path is None:
         points = _points(where, str(given), columns)
     elif path.name.lower().removesuffix(".gz").endswith(".tsp"):
-        points = tsplib.parsed(f"{where}: {path}", text(where, path)).points
+        points = _cities(f"{where}: {path}", text(where, path))
     else:
         points = _points(f"{where}: {path}", text(where, path), columns)
     if points.shape[1] != columns:
@@ -55,6 +58,17 @@ def _path(given: str | Path) -> Path | None:
         there = False
     meant = given.lower().endswith(ENDINGS) or "/" in given or "\\" in given
     return Path(given).expanduser() if there or meant else None
+
+
+def _cities(where: str, content: str) -> np.ndarray:
+    """The cities of a file of TSPLIB, if the ways between them are straight lines."""
+    problem = tsplib.parsed(where, content)
+    if problem.kind not in STRAIGHT:
+        raise ValueError(
+            f"{where}: expected EDGE_WEIGHT_TYPE {' or '.join(STRAIGHT)}, because points of the "
+            f"plane are measured by straight lines, got {problem.kind}"
+        )
+    return problem.points
 
 
 def _points(where: str, content: str, columns: int) -> np.ndarray:

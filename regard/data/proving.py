@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.data.hulls import finite
 from regard.data.local_search import NEAREST, SMALL, near
-from regard.data.tours import by_programming, distances, length, normal
+from regard.data.tours import by_programming, length, measured, normal
 
 # What is less is rounding, in shares of a short tour.
 DOUBT = 1e-9
@@ -38,14 +38,14 @@ def proved(points: np.ndarray, *, seconds: float | int = 60.0) -> Proof:
     as they are needed. Edges that are too long for a tour shorter than the best one are left out.
 
     Raises:
-        ValueError: no numbers, no city, or no time.
+        ValueError: no numbers, no city, no time, or distances that are not finite.
     """
     places = finite("proved", points)
     if not len(places) or not seconds > 0:
         raise ValueError(
             f"proved: expected a city or more and seconds above 0, got {len(places)} and {seconds}"
         )
-    end = time.monotonic() + seconds
+    apart, end = measured("proved", places), time.monotonic() + seconds
     if len(places) <= SMALL:
         tour = by_programming(places)
         return Proof(tour, length(places, tour), True, length(places, tour))
@@ -53,7 +53,7 @@ def proved(points: np.ndarray, *, seconds: float | int = 60.0) -> Proof:
     best = length(places, tour)
     if best == 0:
         return Proof(tour, best, True, best)
-    found, bound = _searched(distances(places) / best, tour, end)
+    found, bound = _searched(apart / best, tour, end)
     shorter = length(places, found)
     return Proof(found, shorter, bound * best > shorter * (1 - DOUBT), bound * best)
 

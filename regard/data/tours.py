@@ -17,13 +17,13 @@ class Tour:
     """Cities of the unit square, of one number in all instances of a batch, with no answers.
 
     Who learns from lengths needs none; who learns from tours brings them from elsewhere.
-
-    Args:
-        every: numbers of cities go from `least` to `most` in steps of so many.
     """
 
+    # the fewest cities of an instance
     least: int = 5
+    # the most cities of an instance
     most: int = 20
+    # numbers of cities go from the fewest to the most in steps of so many
     every: int = 1
     # in which order the cities are read
     order: Order = "left"
@@ -38,7 +38,11 @@ class Tour:
         return 2
 
     def draw(self, random: np.random.Generator, count: int) -> Instances:
-        """Instances of as many cities as chance has it: so many of the most, of fewer ones more."""
+        """Instances of one number of cities, which chance has chosen.
+
+        `count` is how many there are of the most cities. Of fewer cities there are more, so that
+        all batches have about as many cities.
+        """
         cities = int(random.choice(np.arange(self.least, self.most + 1, self.every)))
         rows = count * self.most // cities
         points, lengths = scattered(random, rows, cities, cities, order=self.order)
@@ -68,15 +72,29 @@ def distances(points: np.ndarray) -> np.ndarray:
     return np.hypot(x, y)
 
 
+def measured(where: str, points: np.ndarray) -> np.ndarray:
+    """The distances (N, N) of points (N, 2), if no tour is too long for a number."""
+    with np.errstate(over="ignore"):
+        apart = distances(points)
+        longest = len(points) * apart.max()
+    if not np.isfinite(longest):
+        raise ValueError(
+            f"{where}: expected distances that add up to a finite length, "
+            f"got {len(points)} cities up to {apart.max():g} apart"
+        )
+    return apart
+
+
 def by_programming(points: np.ndarray) -> list[int]:
     """The shortest tour of a few cities (N, 2), from the first on: Held and Karp 1962.
 
     Raises:
-        ValueError: no numbers, no city, or more than `MOST`.
+        ValueError: no numbers, no city, more than `MOST`, or distances that are not finite.
     """
-    apart = distances(finite("by_programming", points))
+    places = finite("by_programming", points)
     if not 1 <= len(points) <= MOST:
         raise ValueError(f"by_programming: expected 1 to {MOST} cities, got {len(points)}")
+    apart = measured("by_programming", places)
     home, apart = apart[0, 1:], apart[1:, 1:]
     best = _shortest_ways(home, apart)
     # Back from the end, through the city from which each was reached.

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from regard.data.hulls import finite, turn
+from regard.data.hulls import Place, finite, turn
 from regard.data.instances import Instances, Order, instances, scattered
 
 # Up to so many points, all triangles of all rows are tried at once; above, SciPy takes row by row.
@@ -16,6 +17,9 @@ FEW = 12
 DOUBT = 1e-12
 # Higher than any plane through three points: a point there lies in no circle.
 FAR = 1e30
+# A point that is off a circle by less than one in so many parts counts as on it: by as much the
+# rounding of coordinates moves the corners of a regular hexagon.
+ROUNDED = 10**14
 
 Triangle = tuple[int, int, int]
 
@@ -28,7 +32,9 @@ class Delaunay:
     the centers of the circles inside them, from left to right, and one below the other from below.
     """
 
+    # the fewest points of an instance
     least: int = 5
+    # the most points of an instance
     most: int = 10
     # in which order the points are read
     order: Order = "left"
@@ -67,7 +73,7 @@ def delaunay(points: np.ndarray) -> list[Triangle]:
             f"delaunay: expected points that span an area and can be told apart, "
             f"got {len(points)} too near to one line or to each other"
         )
-    answers = _answers(places[None], np.zeros(len(triples), np.int64), triples)
+    answers = _answers((places - places.min(0))[None], np.zeros(len(triples), np.int64), triples)
     return [(a, b, c) for a, b, c in answers.reshape(-1, 3).tolist()]
 
 
@@ -80,6 +86,47 @@ def triangles(answer: Sequence[Any] | np.ndarray) -> set[frozenset[int]]:
     flat = np.ravel(np.asarray(answer, np.int64))
     triples = flat[: len(flat) // 3 * 3].reshape(-1, 3).tolist()
     return {frozenset(each) for each in triples if len(set(each)) == 3 and min(each) >= 0}
+
+
+def is_delaunay(points: np.ndarray, answer: Sequence[Any] | np.ndarray) -> bool:
+    """Whether triangles cover all between points (n, 2), edge to edge, no circle holding a point.
+
+    Where more than three points lie on an empty circle, several answers are right; `delaunay`
+    gives one of them. What stands behind the first −1 does not count.
+
+    >>> square = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
+    >>> is_delaunay(square, [0, 1, 2, 0, 2, 3]), is_delaunay(square, [1, 2, 3, 1, 3, 0])
+    (True, True)
+    >>> is_delaunay(square, [0, 1, 2, 1, 2, 3])
+    False
+    """
+    places = _places("is_delaunay", points)
+    flat = np.ravel(np.asarray(answer, np.int64))
+    flat = flat[: int((flat >= 0).cumprod().sum())]
+    if not len(flat) or len(flat) % 3 or flat.max() >= len(places):
+        return False
+    corners = [tuple(places[i] for i in triple) for triple in flat.reshape(-1, 3).tolist()]
+    turns = [turn(*each) for each in corners]
+    # counterclockwise, all of them
+    corners = [each[::way] for each, way in zip(corners, turns, strict=True) if way]
+    if not all(turns) or not _fitting(places, corners):
+        return False
+    whole = _whole(places)
+    circles = [[whole[place] for place in each] for each in corners]
+    return all(_side(circle, point) <= 0 for circle in circles for point in whole.values())
+
+
+def is_one_of_several(points: np.ndarray, answer: Sequence[Any] | np.ndarray) -> bool:
+    """Whether a right answer is not the only one: a point lies on the circle of three others."""
+    places = _places("is_one_of_several", points)
+    whole = _whole(places)
+    circles = [[places[i] for i in triple] for triple in triangles(answer)]
+    return any(
+        _side([whole[corner] for corner in circle], whole[place]) == 0
+        for circle in circles
+        for place in places
+        if place not in circle
+    )
 
 
 def coverage(answer: Sequence[Any] | np.ndarray, truth: Sequence[Any] | np.ndarray) -> float:
@@ -138,7 +185,9 @@ def _triples(places: np.ndarray) -> np.ndarray:
     except ModuleNotFoundError:
         raise ModuleNotFoundError("delaunay needs scipy: pip install 'regard[data]'") from None
     try:
-        found = Qhull(places)
+        # far from the origin it would lose the digits that tell points apart
+        with np.errstate(over="ignore"):
+            found = Qhull(places - places.min(0))
     except QhullError:
         return np.zeros((0, 3), np.int64)
     triples = np.sort(found.simplices.astype(np.int64), 1)
@@ -146,6 +195,45 @@ def _triples(places: np.ndarray) -> np.ndarray:
     flat = [turn(*corner) == 0 for corner in corners]
     whole = len(np.unique(triples)) == len(places)
     return triples[~np.array(flat)] if whole else triples[:0]
+
+
+def _fitting(places: list[Place], corners: list[tuple[Place, ...]]) -> bool:
+    """Whether triangles, counterclockwise, have all places as corners and cover their hull once.
+
+    Two triangles on either side of an edge follow it in opposite directions. Edges that only one
+    follows must be those of the rim: then the triangles wind around any spot in the hull as often
+    as the rim does, and so just one of them holds it.
+    """
+    edges = [edge for a, b, c in corners for edge in ((a, b), (b, c), (c, a))]
+    there = set(edges)
+    rim = [(a, b) for a, b in there if (b, a) not in there]
+    return (
+        len(there) == len(edges)
+        and {place for each in corners for place in each} == set(places)
+        and all(_outermost(a, b, place) for a, b in rim for place in places)
+    )
+
+
+def _outermost(a: Place, b: Place, place: Place) -> bool:
+    """Whether a place is neither to the right of the way from a to b nor on it between them."""
+    way = turn(a, b, place)
+    return way > 0 or (way == 0 and not min(a, b) < place < max(a, b))
+
+
+def _whole(places: list[Place]) -> dict[Place, tuple[int, int]]:
+    """Places in whole numbers of a unit that all of them have, so that nothing is rounded."""
+    unit = max(Fraction(number).denominator for place in places for number in place)
+    return {(x, y): (int(Fraction(x) * unit), int(Fraction(y) * unit)) for x, y in places}
+
+
+def _side(corners: Sequence[tuple[int, int]], point: tuple[int, int]) -> int:
+    """1 inside the circle through three corners, counterclockwise; −1 outside, 0 on it."""
+    (ax, ay), (bx, by), (cx, cy) = ((x - point[0], y - point[1]) for x, y in corners)
+    a2, b2, c2 = ax * ax + ay * ay, bx * bx + by * by, cx * cx + cy * cy
+    terms = [a2 * bx * cy, b2 * cx * ay, c2 * ax * by, -a2 * by * cx, -b2 * cy * ax, -c2 * ay * bx]
+    depth = sum(terms)
+    near = abs(depth) * ROUNDED <= sum(map(abs, terms))
+    return 0 if near else (depth > 0) - (depth < 0)
 
 
 def _answers(points: np.ndarray, rows: np.ndarray, triples: np.ndarray) -> np.ndarray:
@@ -159,6 +247,10 @@ def _answers(points: np.ndarray, rows: np.ndarray, triples: np.ndarray) -> np.nd
     answers = np.full((len(points), counts.max(), 3), -1)
     answers[rows, place] = triples
     return answers.reshape(len(points), -1)
+
+
+def _places(where: str, points: np.ndarray) -> list[Place]:
+    return [(x, y) for x, y in finite(where, points).tolist()]
 
 
 def _checked(points: np.ndarray) -> np.ndarray:

@@ -98,7 +98,7 @@ def parsed(where: str, content: str) -> Problem:
         strange = min(set(cities) - set(range(1, n + 1)))
         raise ValueError(f"{where}: expected cities from 1 to {n}, got {strange}")
     points = np.array([cities[number] for number in range(1, n + 1)], np.float64)
-    return Problem(said.get("NAME", ""), kind, points)
+    return Problem(said.get("NAME", ""), kind.split(" ")[0], points)
 
 
 def read_tour(path: Path | str) -> list[int]:
@@ -149,7 +149,7 @@ def _taken_apart(where: str, content: str) -> tuple[dict[str, str], dict[str, _L
 
 
 def _refuse_other(where: str, keyword: str, given: str, known: tuple[str, ...]) -> None:
-    # some name the author behind the type
+    # some name the author behind the type, or make another remark
     if given.split(" ")[0] not in known:
         *rest, last = known
         names = f"{', '.join(rest)} or {last}" if rest else last

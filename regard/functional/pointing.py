@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 END = 0
 
@@ -80,21 +80,20 @@ class Once:
 
 
 class Corners(NamedTuple):
-    """The triangles so far (B, K, K, K), and the corners of the one that is begun (B,) each."""
+    """What is left of triangles, and the corners of the one that is begun."""
 
     seen: Tensor  # (B, K)
-    made: Tensor
-    first: Tensor  # 0 where none is begun
-    second: Tensor  # 0 where it has no second corner
-    many: Tensor  # how many triangles there are
-    lengths: Tensor
+    fresh: Tensor  # (B, K, K, K): by their corners, the triangles that are not made yet
+    first: Tensor  # (B,): 0 where none is begun
+    second: Tensor  # (B,): 0 where it has no second corner
+    made: Tensor  # (B,): whether there is a triangle
 
 
 @dataclass(frozen=True)
 class Triples:
     """Triangles, corner by corner in increasing order; the end only between two of them.
 
-    No triangle is made twice, which `along` need not say: a known answer has none.
+    No triangle is made twice:
 
     >>> tokens, four = torch.tensor([[1, 2, 4, 0]]), torch.tensor([4])
     >>> Triples().along(tokens, four, 5).int().tolist()
@@ -105,45 +104,49 @@ class Triples:
         self, tokens: Int[Tensor, "B T"], lengths: Int[Tensor, " B"], keys: int
     ) -> Bool[Tensor, "B T K"]:
         """What may be pointed at at every step of an answer."""
-        steps = torch.arange(tokens.shape[1], device=tokens.device)
-        before = torch.cat([torch.zeros_like(tokens[:, :1]), tokens[:, :-1]], 1)
-        corner = (steps % 3).expand_as(tokens)
-        last = before.masked_fill(corner == 0, 0)
-        seen = self._corners(last, corner, lengths[:, None], keys)
-        ends = (corner == 0) & (steps > 0)
+        (B, T), k = tokens.shape, torch.arange(keys, device=tokens.device)
+        corners = nn.functional.pad(tokens, (0, -T % 3)).view(B, -1, 3)  # (B, I, 3)
+        is_at = (corners[..., None] == k).float()  # (B, I, 3, K)
+        a, b = corners[..., 0], corners[..., 1]
+        # which triangles before one have the same first corner, and which the first two
+        earlier = torch.ones(2 * [a.shape[1]], device=tokens.device).tril(-1)
+        same = earlier * (a[:, :, None] == a[:, None])  # (B, I, I)
+        both = same * (b[:, :, None] == b[:, None])
+        n = lengths[:, None, None]
+        # a corner may be pointed at while a triangle with it is not made yet
+        firsts = (n - k) * (n - k - 1) / 2 > earlier @ is_at[:, :, 0]
+        seconds = (n - k > same @ is_at[:, :, 1]) & (k > a[..., None])
+        thirds = (both @ is_at[:, :, 2] == 0) & (k > b[..., None])
+        seen = torch.stack([firsts & (k < n), seconds, thirds], 2) & (k <= n[..., None])
+        seen = seen.flatten(1, 2)[:, :T]
+        steps = torch.arange(T, device=tokens.device)
+        ends = ((steps % 3 == 0) & (steps > 0)).expand(B, T)
         return torch.cat([ends[..., None], seen[..., 1:]], -1)
 
     def start(self, lengths: Int[Tensor, " B"], keys: int) -> Corners:
         """No triangle yet."""
+        k = torch.arange(keys, device=lengths.device)
+        rising = (k[:, None, None] < k[:, None]) & (k[:, None] < k) & (k[:, None, None] > END)
+        fresh = rising & (k <= lengths[:, None, None, None])
         none = torch.zeros_like(lengths)
-        made = torch.zeros(len(lengths), keys, keys, keys, dtype=torch.bool, device=lengths.device)
-        seen = self._corners(none, none, lengths, keys)
-        return Corners(seen, made, none, none, none, lengths)
+        return Corners(fresh.any(3).any(2), fresh, none, none, none > 0)
 
     def after(self, now: Corners, tokens: Int[Tensor, " B"]) -> Corners:
         """The triangle has a corner more, or is made, or all is over."""
         rows = torch.arange(len(tokens), device=tokens.device)
-        third = now.second > 0
-        made = now.made.clone()
-        made[rows, now.first, now.second, tokens] |= third
-        second = tokens.masked_fill(third | (now.first == 0), 0)
-        first = torch.where(now.first == 0, tokens, now.first).masked_fill(third, 0)
-        K, corner = made.shape[3], (first > 0).long() + (second > 0).long()
-        last = torch.where(second > 0, second, first)
-        seen = self._corners(last, corner, now.lengths, K)
-        fresh = seen & ~made[rows, first, second]
-        # where every third corner is taken already, better a triangle twice than none
-        seen = torch.where((corner == 2)[:, None] & fresh.any(1, keepdim=True), fresh, seen)
-        many = now.many + third.long()
-        ends = (corner == 0) & (many > 0)
-        seen = torch.cat([ends[:, None], seen[:, 1:]], 1)
-        return Corners(seen, made, first, second, many, now.lengths)
-
-    def _corners(self, last: Tensor, corner: Tensor, lengths: Tensor, keys: int) -> Tensor:
-        """The points behind `last` that leave room for the corners that are still to come."""
-        k = torch.arange(keys, device=last.device)
-        most = lengths - 2 + corner
-        return (k > last[..., None]) & (k <= most[..., None])
+        third, begun = now.second > 0, now.first > 0
+        fresh = now.fresh.clone()
+        fresh[rows, now.first, now.second, tokens] &= ~third
+        first = torch.where(begun, now.first, tokens).masked_fill(third, 0)
+        second = tokens.masked_fill(third | ~begun, 0)
+        # of which triangles each point could be the next corner
+        thirds = fresh[rows, first, second]
+        seconds, firsts = fresh.any(3)[rows, first], fresh.any(3).any(2)
+        seen = torch.where((first > 0)[:, None], seconds, firsts)
+        seen = torch.where((second > 0)[:, None], thirds, seen)
+        made = now.made | third
+        ends = (first == 0) & made
+        return Corners(torch.cat([ends[:, None], seen[:, 1:]], 1), fresh, first, second, made)
 
 
 def taken(tokens: Int[Tensor, "B T"], keys: int) -> Int[Tensor, "B K"]:

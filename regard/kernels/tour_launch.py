@@ -1,14 +1,19 @@
 """On a card: one launch for all steps of all tours."""
 
+from typing import Any
+
 import torch
 import triton
 from torch import Tensor
 
+from regard.kernels.tour_alone import alone
 from regard.kernels.tour_sizes import Sizes, Tables
 from regard.kernels.tour_steps import steps
 
-# Tours that a program takes: the fewest that tensor cores multiply.
+# Tours that a program takes side by side: the fewest that tensor cores multiply.
 ROWS = 16
+# Up to so many of an instance, each is quicker in a program of its own.
+FEW = 4
 
 
 def walked(tables: Tables, sizes: Sizes, starts: Tensor | None, drawn: bool) -> Tensor:
@@ -18,30 +23,30 @@ def walked(tables: Tables, sizes: Sizes, starts: Tensor | None, drawn: bool) -> 
     tours = torch.empty(B, S, N, dtype=torch.int64, device=tables.keys.device)
     # drawn on the card, so that a recording of this draws anew
     seeds = torch.randint(2**30, (1,), device=tables.keys.device) if drawn else tables.lengths
-    K = max(16, triton.next_power_of_2(N))
-    steps[(B, triton.cdiv(S, ROWS))](
+    given = (
         *(x.contiguous() for x in tables),
         tables.lengths if starts is None else starts.contiguous(),
         seeds,
         tours,
-        N,
-        S,
-        N,
-        (E // sizes.heads) ** -0.5,
-        E**-0.5,
-        sizes.clip,
-        E=E,
-        H=sizes.heads,
-        D=E // sizes.heads,
-        R=ROWS,
-        K=K,
-        STARTED=starts is not None,
-        DRAWN=drawn,
-        CLIPPED=sizes.clip > 0,
-        # numbers of 32 bits are multiplied whole, as elsewhere, in three products of fewer bits
-        PRECISION="tf32x3",
-        num_warps=2 if K <= 128 else 8,
-        # the tables of a tour stay near by themselves; copies ahead of time would only fill it up
-        num_stages=1,
+        *(N, S, N),
+        *((E // sizes.heads) ** -0.5, E**-0.5, sizes.clip),
     )
+    how: dict[str, Any] = {
+        "E": E,
+        "H": sizes.heads,
+        "D": E // sizes.heads,
+        "K": max(16, triton.next_power_of_2(N)),
+        "STARTED": starts is not None,
+        "DRAWN": drawn,
+        "CLIPPED": sizes.clip > 0,
+        # the tables of a tour stay near by themselves; copies ahead of time would only fill it up
+        "num_stages": 1,
+    }
+    if S <= FEW and sizes.heads & (sizes.heads - 1) == 0:
+        alone[(B * S,)](*given, **how, num_warps=4 if how["K"] <= 64 else 8)
+    else:
+        # numbers of 32 bits are multiplied whole, as elsewhere, in three products of fewer bits
+        steps[(B, triton.cdiv(S, ROWS))](
+            *given, **how, R=ROWS, PRECISION="tf32x3", num_warps=2 if how["K"] <= 128 else 8
+        )
     return tours

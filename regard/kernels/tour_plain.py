@@ -36,23 +36,23 @@ def _walked(tables: Tables, sizes: Sizes, starts: Tensor | None, drawn: bool) ->
     """The same for few instances."""
     B, N, E = tables.keys.shape
     H, S = sizes.heads, 1 if starts is None else starts.shape[1]
-    keys, now = (_split(x, H) for x in (tables.keys, tables.last))
     # in one piece, or every step would put it together
-    values = _split(tables.values, H).reshape(B * H, N, E // H)
+    keys, values, now = (_heads(x, H) for x in (tables.keys, tables.values, tables.last))
     scale = (E // H) ** -0.5
-    pairs = (now @ keys.mT).mul_(scale).transpose(1, 2).reshape(B * N, H * N)
-    pointers, offsets = tables.pointers.mT, torch.arange(B)[:, None] * N
+    pairs = (now @ keys.mT).mul_(scale).view(B * H * N, N)
+    # where the rows of each head of an instance begin (B, H, 1), and those of an instance (B, 1)
+    of_heads, of_rows = torch.arange(B * H).view(B, H, 1) * N, torch.arange(B)[:, None] * N
+    pointers, values = tables.pointers.mT, values.flatten(0, 1)
     gone = torch.arange(N) >= tables.lengths[:, None]
-    unseen = torch.zeros(B, S, 1, N, dtype=keys.dtype)
-    unseen.masked_fill_(gone[:, None, None], -torch.inf)
+    unseen = torch.zeros(B, S, N, dtype=keys.dtype).masked_fill_(gone[:, None], -torch.inf)
 
     def matches(query: Tensor) -> Tensor:
-        """What a part of every query of a tour (B, S, E) matches (B, S, H, N)."""
-        return (_split(query, H) @ keys.mT).mul_(scale).transpose(1, 2)
+        """What a part of every query of a tour (B, S, E) matches of what is seen (B, H, S, N)."""
+        return (_heads(query, H) @ keys.mT).mul_(scale).add_(unseen[:, None])
 
     def chosen(match: Tensor) -> Tensor:
-        """The next points (B, S), of what is matched (B, S, H, N) and seen."""
-        weights = match.softmax(-1).transpose(1, 2).reshape(B * H, S, N)
+        """The next points (B, S), of what is matched."""
+        weights = match.softmax(-1).view(B * H, S, N)
         # who has seen all reads nothing, and where it goes is not written
         read = torch.bmm(weights, values).view(B, H, S, -1).transpose(1, 2).reshape(B, S, E)
         scores = torch.bmm(read, pointers)
@@ -62,22 +62,22 @@ def _walked(tables: Tables, sizes: Sizes, starts: Tensor | None, drawn: bool) ->
                 scores = scores.tanh_().mul_(sizes.clip)
             scores -= torch.empty_like(scores).exponential_().log_()
         # clipping keeps the order, so who takes the best need not clip
-        return scores.add_(unseen[:, :, 0]).argmax(-1)
+        return scores.add_(unseen).argmax(-1)
 
     begin = (tables.fixed + tables.begin)[:, None]
-    at = chosen(matches(begin) + unseen) if starts is None else starts
-    begun = tables.first.reshape(B * N, E)[(at + offsets).flatten()].view(B, S, E)
-    base = matches(tables.fixed[:, None] + begun) + unseen
+    at = chosen(matches(begin)) if starts is None else starts
+    begun = tables.first.reshape(B * N, E)[(at + of_rows).flatten()].view(B, S, E)
+    base = matches(tables.fixed[:, None] + begun)
     tours = [at]
     for _ in range(1, N):
-        unseen.scatter_(3, at[..., None, None], -torch.inf)
-        base.scatter_(3, at[..., None, None].expand(B, S, H, 1), -torch.inf)
-        here = pairs.index_select(0, (at + offsets).flatten()).view(B, S, H, N)
+        unseen.scatter_(2, at[..., None], -torch.inf)
+        base.scatter_(3, at[:, None, :, None].expand(B, H, S, 1), -torch.inf)
+        here = pairs.index_select(0, (at[:, None] + of_heads).flatten()).view(B, H, S, N)
         at = chosen(here.add_(base))
         tours.append(at)
     return torch.stack(tours, 2).masked_fill_(gone[:, None], -1)
 
 
-def _split(x: Tensor, heads: int) -> Tensor:
-    """(B, N, E) as (B, H, N, D)."""
-    return x.unflatten(2, (heads, -1)).transpose(1, 2)
+def _heads(x: Tensor, heads: int) -> Tensor:
+    """(B, N, E) as (B, H, N, D), in one piece."""
+    return x.unflatten(2, (heads, -1)).transpose(1, 2).contiguous()

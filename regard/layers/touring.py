@@ -59,20 +59,21 @@ class Touring(nn.Module):
 
     def places(self, x: Tensor, lengths: Tensor) -> Places:
         """What is known of points that were read as `x` (B, N, E)."""
-        N = x.shape[1]
-        keys, values, chosen = self.nodes(x).chunk(3, -1)
-        first, last = (x @ part.mT for part in self.context.weight.chunk(2, 1))
-        there = present(lengths, N)
+        there = present(lengths, x.shape[1])
         mean = (x if there is None else x * there[..., None]).sum(1) / lengths[:, None]
-        return Places(
-            keys,
-            values,
-            chosen @ self.out.weight.to(chosen.dtype),
-            first,
-            last,
-            self.fixed(mean),
-            lengths,
-        )
+        keys, values, pointers, first, last = (x @ self._tables_of().mT).chunk(5, -1)
+        return Places(keys, values, pointers, first, last, self.fixed(mean), lengths)
+
+    def _tables_of(self) -> Tensor:
+        """What makes all tables of the points in one product (5 E, E).
+
+        What a glimpse sees is projected by `out` and compared with what may be chosen; instead,
+        what may be chosen is projected back.
+        """
+        keys, values, chosen = self.nodes.weight.chunk(3)
+        first, last = self.context.weight.chunk(2, 1)
+        pointers = self.out.weight.mT @ chosen
+        return torch.cat([keys, values, pointers.to(keys.dtype), first, last])
 
     def begun(self, places: Places) -> Tensor:
         """The query before the first step (B, E)."""

@@ -8,6 +8,7 @@
 What came of it is in docs/results.md.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -73,12 +74,23 @@ class Evaluation:
 def _judged(posed: Asked, answers: list[list[int]], how: Any) -> dict[str, Any]:
     """Triangulations that are wholly right, and the share of the true triangles that was found."""
     assert posed.truths is not None
-    pairs = list(zip(answers, posed.truths, strict=True))
-    right = [triangulations.triangles(a) == triangulations.triangles(b) for a, b in pairs]
-    return {
-        "accuracy": fmean(right),
-        "coverage": fmean(triangulations.coverage(a, b) for a, b in pairs),
-    }
+    cases = list(zip(posed.points, answers, posed.truths, strict=True))
+    right = [
+        _right(points, triangulations.triangles(answer), triangulations.triangles(truth))
+        for points, answer, truth in cases
+    ]
+    covered = [
+        1.0 if whole else triangulations.coverage(answer, truth)
+        for whole, (_, answer, truth) in zip(right, cases, strict=True)
+    ]
+    return {"accuracy": fmean(right), "coverage": fmean(covered)}
+
+
+def _right(points: np.ndarray, found: set[frozenset[int]], truth: set[frozenset[int]]) -> bool:
+    """Whether triangles are the true ones, or as good, where points lie on one circle."""
+    if found == truth or len(points) > MOST:
+        return found == truth
+    return triangulations.is_delaunay(points, sorted(map(sorted, found)))
 
 
 def _ready(points: np.ndarray) -> np.ndarray:
@@ -91,22 +103,30 @@ def _ready(points: np.ndarray) -> np.ndarray:
 
 def _said(points: np.ndarray, answer: list[int], prove: bool) -> tuple[str, dict[str, Any]]:
     """The triangles, and whether they are right."""
-    truth = triangulations.triangles(triangulations.delaunay(points))
-    found = triangulations.triangles(answer)
+    one = triangulations.delaunay(points)
+    truth, found = triangulations.triangles(one), triangulations.triangles(answer)
     shown = [answer[i : i + 3] for i in range(0, len(answer) - 2, 3)]
-    text = "  ".join(" ".join(map(str, each)) for each in shown)
-    if found == truth:
-        text += f"\n{len(truth)} triangles, which are all" if len(truth) > 1 else "\nwhich is all"
+    text, right = _listed(shown), _right(points, found, truth)
+    if right:
+        text += f"\n{len(found)} triangles, which are all" if len(found) > 1 else "\nwhich is all"
+    elif triangulations.is_one_of_several(points, one):
+        # which of them are wrong depends on which answer was meant
+        text += f"\nthis is no Delaunay triangulation; one of several is {_listed(one)}"
+        text += f", of which {len(found & truth)} of {len(truth)} were found"
     else:
         wrong, missed = found - truth, sorted(map(sorted, truth - found))
         text += f"\n{len(found & truth)} of {len(truth)} triangles are right, {len(wrong)} wrong"
-        text += f"; not found: {'  '.join(' '.join(map(str, each)) for each in missed)}"
+        text += f"; not found: {_listed(missed)}"
     return text, {
         "indices": answer,
         "triangles": shown,
-        "coverage": len(found & truth) / len(truth),
-        "correct": found == truth,
+        "coverage": 1.0 if right else len(found & truth) / len(truth),
+        "correct": right,
     }
+
+
+def _listed(triangles: Iterable[Iterable[int]]) -> str:
+    return "  ".join(" ".join(map(str, each)) for each in triangles)
 
 
 RECIPE = Recipe(

@@ -27,7 +27,7 @@ from regard.recipes.pointing.config import TRAINING, Batches, ModelConfig, refus
 from regard.recipes.pointing.learning import reinforced
 from regard.recipes.pointing.measuring import SEED, checked, percent
 from regard.recipes.pointing.recipe import Recipe
-from regard.recipes.pointing.searching import toured
+from regard.recipes.pointing.searching import found_in, toured
 from regard.train.settings import Optimizer, Training
 
 MODEL = AttentionPointerConfig(layers=4, inner=384, sharpened=True)
@@ -54,6 +54,7 @@ class Config:
     data: Tour = field(default_factory=lambda: Tour(20, 100, 10))
     model: ModelConfig = MODEL
     training: Training = LEARNING
+    # its rows are instances of the most cities; of fewer cities a batch has more
     batches: Batches = field(default_factory=lambda: Batches(64))
 
     def __post_init__(self) -> None:
@@ -84,7 +85,8 @@ class Evaluation:
     seed: int = 0
     # in how many of the eight ways a square can be turned and mirrored the cities are read
     augment: int = 1
-    # from how many cities a tour is begun, the shortest of which counts; else from every one
+    # from how many cities a tour is begun, the shortest of which counts; else from every one, and
+    # of more than 141 from some
     starts: int | None = None
     # whether the best tours are found, and proved to be so; of few cities they always are
     prove: bool = False
@@ -103,9 +105,15 @@ def _answered(model: Any, points: list[np.ndarray], task: Tour, how: Evaluation)
     for size in sorted({len(each) for each in points}):
         which = [i for i, each in enumerate(points) if len(each) == size]
         cities = torch.from_numpy(np.stack([points[i] for i in which]).astype(np.float32))
-        tours = toured(model, cities, augment=how.augment, starts=how.starts)
+        tours = toured(model, cities, augment=how.augment, starts=how.starts, order=task.order)
         found |= dict(zip(which, tours.tolist(), strict=True))
     return [found[i] for i in range(len(points))]
+
+
+def _seen(model: Any, points: np.ndarray, tour: list[int], task: Tour) -> np.ndarray:
+    """The cities turned and mirrored as they were read when a tour was found."""
+    cities = torch.from_numpy(points.astype(np.float32))
+    return found_in(model, cities, torch.tensor(tour), order=task.order).numpy()
 
 
 def _judged(posed: Asked, answers: list[list[int]], how: Evaluation) -> dict[str, Any]:
@@ -181,6 +189,8 @@ RECIPE = Recipe(
     _ready,
     "0.1,0.2 0.9,0.1 0.5,0.5 0.8,0.9 0.2,0.8 0.4,0.6",
     answered=_answered,
+    usual=Evaluation(augment=8),
+    seen=_seen,
     loss=reinforced,
     development=((20, 256), (50, 256), (100, 256)),
 )

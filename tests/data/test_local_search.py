@@ -6,6 +6,10 @@ import pytest
 from regard.data.local_search import near
 from regard.data.tours import by_programming, length, normal
 
+# Each number is finite, but their distances are not, or not the sum of them.
+FAR = 1e308 * np.array([[1, 0], [-1, 0], [0, 1]] * 4)
+FINITE = "expected distances that add up to a finite length"
+
 
 @pytest.mark.parametrize("cities", [1, 2, 3, 5, 7, 8, 11, 53])
 def test_a_tour_visits_each_city_once(cities):
@@ -57,6 +61,9 @@ def test_equal_cities_and_cities_on_a_line_have_a_tour(points):
         (np.zeros((0, 2)), 1, "expected a city or more and kicks of at least 0, got 0 and 1"),
         (np.zeros((5, 2)), -1, "expected a city or more and kicks of at least 0, got 5 and -1"),
         (np.full((3, 2), np.inf), 1, r"expected finite coordinates, got \[inf, inf\] at point 0"),
+        (FAR[:3], 1, f"{FINITE}, got 3 cities up to inf apart"),
+        (FAR, 1, f"{FINITE}, got 12 cities up to inf apart"),
+        (FAR / 4, 1, rf"{FINITE}, got 12 cities up to 5e\+307 apart"),
     ],
 )
 def test_what_cannot_be_toured_is_refused(points, kicks, message):

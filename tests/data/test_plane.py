@@ -76,6 +76,25 @@ def test_points_are_read_from_tsplib(tmp_path):
         read(tmp_path / "a.tsp", columns=1)
 
 
+@pytest.mark.parametrize("kind", ["EUC_2D", "CEIL_2D", "EUC_2D (rounded)"])
+def test_cities_of_tsplib_that_straight_lines_measure_are_read(tmp_path, kind):
+    content = f"TYPE : TSP\nEDGE_WEIGHT_TYPE : {kind}\nNODE_COORD_SECTION\n1 3 4\n"
+    assert read(put(tmp_path, content, "a.tsp")).tolist() == [[3, 4]]
+
+
+@pytest.mark.parametrize("kind", ["GEO", "ATT"])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_cities_of_tsplib_that_are_measured_otherwise_are_refused(tmp_path, kind, columns):
+    content = f"TYPE : TSP\nEDGE_WEIGHT_TYPE : {kind}\nNODE_COORD_SECTION\n1 3 4\n"
+    path = put(tmp_path, content, "a.tsp")
+    message = (
+        f"tsp: {path}: expected EDGE_WEIGHT_TYPE EUC_2D or CEIL_2D, because points of the plane "
+        f"are measured by straight lines, got {kind}"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        read(path, columns=columns, where="tsp")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

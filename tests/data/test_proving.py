@@ -12,6 +12,9 @@ from regard.data.tours import by_programming, length, normal
 
 TEN = "pointer_vinyals/tsp10_2000.txt.gz"
 TWENTY, FIFTY = "tsp_lkh/tsp20_test.txt.gz", "tsp_lkh/tsp50_test.txt.gz"
+# Each number is finite, but their distances are not, or not the sum of them.
+FAR = 1e308 * np.array([[1, 0], [-1, 0], [0, 1]] * 4)
+FINITE = "expected distances that add up to a finite length"
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +108,9 @@ def test_a_set_that_few_edges_leave_is_found_by_hand():
         (np.zeros((0, 2)), 1, "expected a city or more and seconds above 0, got 0 and 1"),
         (np.zeros((3, 2)), 0, "expected a city or more and seconds above 0, got 3 and 0"),
         (np.full((3, 2), np.nan), 1, r"expected finite coordinates, got \[nan, nan\] at point 0"),
+        (FAR[:3], 1, f"{FINITE}, got 3 cities up to inf apart"),
+        (FAR, 1, f"{FINITE}, got 12 cities up to inf apart"),
+        (FAR / 4, 1, rf"{FINITE}, got 12 cities up to 5e\+307 apart"),
     ],
 )
 def test_what_cannot_be_proved_is_refused(points, seconds, message):

@@ -5,16 +5,21 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from regard.config import fields
 from regard.data import vinyals
 from regard.data.cache import folders
+from regard.data.hulls import Hull
 from regard.data.instances import Task
+from regard.data.numbers import Numbers
 from regard.data.tours import Tour, by_programming, distances, length, lengths, normal
+from regard.data.triangulations import Delaunay
 
 PLACE = "pointer_vinyals/tsp10_2000.txt.gz"
 published = [folder / PLACE for folder in folders() if (folder / PLACE).is_file()]
 needs_published = pytest.mark.skipif(
     not published, reason=f"needs {PLACE} in the folder of REGARD_DATA, which is not there"
 )
+FINITE = "expected distances that add up to a finite length"
 
 
 def test_lengths_by_hand():
@@ -57,6 +62,8 @@ def test_published_tours_of_ten_cities_are_the_shortest():
         (np.zeros((0, 2)), "expected 1 to 16 cities, got 0"),
         (np.full((5, 2), np.nan), r"expected finite coordinates, got \[nan, nan\] at point 0"),
         (np.zeros((5, 3)), r"expected points of shape \(n, 2\), got \(5, 3\)"),
+        (1e308 * np.array([[1, 0], [-1, 0], [0, 1]]), f"{FINITE}, got 3 cities up to inf apart"),
+        (1e308 * np.eye(2)[[0, 1, 0]], rf"{FINITE}, got 3 cities up to 1.41421e\+308 apart"),
     ],
 )
 def test_what_is_too_much_or_no_number_is_refused(points, message):
@@ -89,6 +96,11 @@ def test_cities_are_read_from_left_to_right_or_as_they_are_given():
     )
     assert (left.points[..., 0].diff(dim=1) >= 0).all()
     assert not (given.points[..., 0].diff(dim=1) >= 0).all()
+
+
+@pytest.mark.parametrize("task", [Delaunay, Hull, Numbers, Tour])
+def test_every_setting_of_a_task_has_its_words_in_the_help(task):
+    assert [field.name for field in fields(task) if not field.about] == []
 
 
 @pytest.mark.parametrize("settings", [{"least": 2}, {"most": 4}, {"every": 0}])

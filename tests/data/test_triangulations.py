@@ -6,10 +6,22 @@ import numpy as np
 import pytest
 
 from regard.data.instances import Task
-from regard.data.triangulations import Delaunay, coverage, delaunay, triangles
+from regard.data.triangulations import (
+    Delaunay,
+    coverage,
+    delaunay,
+    is_delaunay,
+    is_one_of_several,
+    triangles,
+)
 
 # Two triangles on the short diagonal of a kite, and the long one from 0 to 2.
 KITE = np.array([[0.0, 0.5], [0.5, 0.3], [1.0, 0.5], [0.5, 0.7]])
+SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+GRID = np.array([[x, y] for x in range(5) for y in range(7)]) * 0.1
+CIRCLE = np.exp(2j * np.pi * np.arange(6) / 6).view(np.float64).reshape(6, 2)
+# and on a circle with no rounding
+FIVE = np.array([[5, 0], [3, 4], [0, 5], [-3, 4], [-5, 0], [0, -5]], float)
 
 
 def by_scipy(points):
@@ -77,8 +89,95 @@ def test_points_near_a_circle_or_a_line_are_drawn_anew():
 
 def test_triangles_of_a_grid_cover_it_and_none_is_flat():
     pytest.importorskip("scipy")
-    grid = np.array([[x, y] for x in range(5) for y in range(7)]) * 0.1
-    assert len(delaunay(grid)) == 2 * 4 * 6
+    assert len(delaunay(GRID)) == 2 * 4 * 6
+
+
+@pytest.mark.parametrize("far", [1e6, -1e6, 1e9])
+def test_points_far_away_have_the_triangles_of_those_that_are_near(far):
+    pytest.importorskip("scipy")
+    # 1e6 ± 1e-3, in steps that a double has there
+    near = np.random.default_rng(0).integers(-1000, 1000, (9, 2)) * 2.0**-20
+    assert delaunay(near + far) == delaunay(near)
+
+
+def divided(first, last):
+    """All ways to divide a polygon of corners from the first to the last into triangles."""
+    if last - first < 2:
+        return [[]]
+    return [
+        [*one, *other, first, middle, last]
+        for middle in range(first + 1, last)
+        for one in divided(first, middle)
+        for other in divided(middle, last)
+    ]
+
+
+@pytest.mark.parametrize("points", [SQUARE, CIRCLE, 0.3 * CIRCLE + 10, FIVE], ids=len)
+def test_points_on_one_circle_may_be_divided_in_any_way(points):
+    ways = divided(0, len(points) - 1)
+    assert len(ways) == {4: 2, 6: 14}[len(points)]
+    for answer in ways:
+        assert is_delaunay(points, answer)
+        assert is_one_of_several(points, answer)
+        assert not is_delaunay(points, answer[3:])
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-99, 1, 1e99, 1e307])
+@pytest.mark.parametrize("moved", [0, 1])
+def test_only_one_way_to_divide_is_right_elsewhere(scale, moved):
+    kite = (KITE + moved) * scale
+    assert is_delaunay(kite, [0, 1, 3, 1, 2, 3])
+    assert not is_delaunay(kite, [0, 1, 2, 0, 2, 3])
+    assert not is_one_of_several(kite, [0, 1, 3, 1, 2, 3])
+
+
+def test_what_scipy_finds_is_right_and_whatever_else_of_it_is_wrong():
+    pytest.importorskip("scipy")
+    random = np.random.default_rng(0)
+    for points in [*random.random((20, 11, 2)), GRID, GRID[:, ::-1] - 1e6]:
+        found = delaunay(points)
+        assert is_delaunay(points, found)
+        assert is_delaunay(points, [*np.ravel(found), -1, -1, -1, 0, 1])
+        which = int(random.integers(len(found)))
+        others = [found[:which] + found[which + 1 :] + [other] for other in found[:which]]
+        assert not any(is_delaunay(points, other) for other in [found[1:], found[:-1], *others])
+        # a point more, inside or at the rim, is one that should have been a corner
+        for place in (points[list(found[which])].mean(0), points[:2].mean(0), points.max(0) + 1):
+            assert not is_delaunay(np.concatenate([points, place[None]]), found)
+
+
+def test_circles_may_be_empty_where_triangles_overlap():
+    for answer in ([0, 1, 2, 1, 2, 3], [0, 1, 2, 0, 2, 3, 0, 1, 3], [0, 1, 2, 0, 2, 3, 1, 3, 2]):
+        assert not is_delaunay(SQUARE, answer)
+    # twice around the centre, with every edge on two sides
+    star = [(i, (i + 2) % 5) for i in range(5)]
+    points = np.exp(2j * np.pi * np.arange(5) / 5).view(np.float64).reshape(5, 2)
+    assert not is_delaunay(np.concatenate([points, [[0, 0]]]), [[a, b, 5] for a, b in star])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *[[], [-1, -1, -1], [0, 1], [0, 1, 2, 0, 2], [0, 1, 2, 0, 2, 4], [0, 1, 2, 0, 2, 2]],
+        *[[0, 1, 2, 0, 2, 3, 3, 3, 3], [0, 1, 2, 0, 2, 3, 0, 2, 3]],
+    ],
+)
+def test_what_is_no_triangle_makes_an_answer_wrong(answer):
+    assert not is_delaunay(SQUARE, answer)
+
+
+def test_a_point_inside_an_edge_of_the_rim_is_a_corner():
+    points = np.concatenate([SQUARE, [[0.5, 0]]])
+    assert is_delaunay(points, [0, 4, 3, 4, 1, 2, 4, 2, 3])
+    assert not is_delaunay(points, [0, 1, 2, 0, 2, 3])
+    # flat triangles are none, though all edges would match
+    assert not is_delaunay(points, [0, 4, 1, 0, 1, 2, 0, 2, 3])
+
+
+@pytest.mark.parametrize("asked", [is_delaunay, is_one_of_several])
+def test_points_that_are_no_numbers_are_not_judged(asked):
+    with pytest.raises(ValueError, match=f"^{asked.__name__}: expected finite coordinates, got"):
+        asked(np.full((3, 2), np.nan), [0, 1, 2])
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,13 @@ def test_cities_come_in_the_order_of_their_numbers(tmp_path, end):
     assert problem.length([2, 0, 1]) == 12
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_remark_behind_the_kind_does_not_count(tmp_path, kind):
+    problem = read(write(tmp_path, SMALL.replace("EUC_2D", f"{kind} (rounded)")))
+    assert problem.kind == kind
+    assert problem.length([0, 1, 2]) > 0
+
+
 def test_a_tour_is_counted_from_zero(tmp_path):
     for content in (TOUR, TOUR.replace("DIMENSION : 3\n", ""), TOUR.replace("-1\nEOF\n", "")):
         assert read_tour(write(tmp_path, content, "small.tour")) == [2, 0, 1]

@@ -4,6 +4,7 @@ import torch
 
 from regard.functional.pointing import taken
 from regard.kernels.tour_sizes import Sizes, Tables
+from regard.layers.touring import Places, Touring
 
 B, N, S, E, H = 3, 13, 5, 32, 2
 LENGTHS = torch.tensor([13, 7, 11])
@@ -28,3 +29,11 @@ def when(tours: torch.Tensor, points: int = N) -> torch.Tensor:
 
 def sizes(clip: float = 10.0) -> Sizes:
     return Sizes(H, clip)
+
+
+def likely(made: Tables, clip: float = 10.0) -> torch.Tensor:
+    """How likely each point comes second in tours that begin at point 0 (B, points)."""
+    touring, zero = Touring(E, H, clip=clip), torch.zeros(B, 1, dtype=torch.long)
+    places, points = Places(*made[:6], made.lengths), made.keys.shape[1]
+    left = torch.arange(points).expand(B, 1, points) > 0
+    return touring(places, touring.queries(places, zero, zero), left).softmax(-1)[:, 0].detach()

@@ -59,6 +59,8 @@ FILES = {
     "bytes.tsp": bytes(range(256)),
     "empty.tsp": b"",
     "explicit.tsp": (TSP.format("EXPLICIT") + "EDGE_WEIGHT_SECTION\n0 1 2\n").encode(),
+    "globe.tsp": (TSP.format("GEO") + "NODE_COORD_SECTION\n1 0 0\n2 1 1\n3 0 1\n").encode(),
+    "att.tsp": (TSP.format("ATT") + "NODE_COORD_SECTION\n1 0 0\n2 1 1\n3 0 1\n").encode(),
     "space.tsp": (TSP.format("EUC_3D") + "NODE_COORD_SECTION\n1 0 0 0\n").encode(),
     "cvrp.tsp": b"NAME : a\nTYPE : CVRP\n",
     "short.tsp": (TSP.format("EUC_2D") + "NODE_COORD_SECTION\n1 0 0\n2 1 1\n").encode(),
@@ -213,7 +215,7 @@ def test_a_table_with_a_head_is_read_as_one_without(regard, model, head):
     assert plain[0] == 0
 
 
-@pytest.mark.parametrize("model", ["hull", "tsp", "lstm"])
+@pytest.mark.parametrize("model", ["hull", "delaunay", "tsp", "lstm"])
 @pytest.mark.parametrize("far", [1e6, -1e6, 1e9])
 def test_points_far_away_are_answered_as_those_that_are_near(regard, model, far):
     # 1e6 ± 1e-3, in steps that a double has there

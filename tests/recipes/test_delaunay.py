@@ -1,8 +1,11 @@
 """Delaunay triangulations: triangles judged by hand, and what is said of them."""
 
+import re
+
 import numpy as np
 import pytest
 
+from regard.data import triangulations
 from regard.recipes import delaunay
 from regard.recipes.pointing.asked import Asked
 from tests.recipes.pointing.untrained import LSTM, untrained
@@ -59,6 +62,43 @@ def test_wrong_triangles_are_said_beside_those_that_are_missing():
         "0 1 4  0 1 2\n1 of 4 triangles are right, 1 wrong; not found: 0 3 4  1 2 4  2 3 4"
     )
     assert (details["coverage"], details["correct"]) == (0.25, False)
+
+
+SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], float)
+
+
+@pytest.mark.parametrize("answer", [[0, 1, 2, 0, 2, 3], [0, 1, 3, 1, 2, 3]])
+def test_either_diagonal_of_a_square_is_right(answer):
+    text, details = delaunay.RECIPE.said(SQUARE, answer, False)
+    assert text.endswith("\n2 triangles, which are all")
+    assert (details["coverage"], details["correct"]) == (1, True)
+    for truth in ([0, 1, 2, 0, 2, 3], [0, 1, 3, 1, 2, 3]):
+        found = delaunay.RECIPE.judged(Asked([SQUARE], [truth]), [answer], delaunay.Evaluation())
+        assert found == {"accuracy": 1, "coverage": 1}
+
+
+@pytest.mark.parametrize("answer", [[0, 1, 2], [0, 1, 3], [0, 1, 2, 0, 1, 3]])
+def test_where_several_answers_are_right_no_triangle_is_called_wrong(answer):
+    text, details = delaunay.RECIPE.said(SQUARE, answer, False)
+    assert re.search(
+        r"\nthis is no Delaunay triangulation; one of several is "
+        r"(0 1 3  1 2 3|0 1 2  0 2 3|0 2 3  0 1 2|1 2 3  0 1 3), of which [01] of 2 were found$",
+        text,
+    )
+    assert not details["correct"]
+
+
+@pytest.mark.parametrize(("few", "accuracy"), [(4, 1), (3, 0)])
+def test_only_of_few_points_other_answers_than_the_true_one_are_right(monkeypatch, few, accuracy):
+    monkeypatch.setattr(delaunay, "MOST", few)
+    posed = Asked([SQUARE], [[0, 1, 2, 0, 2, 3]])
+    found = delaunay.RECIPE.judged(posed, [[0, 1, 3, 1, 2, 3]], delaunay.Evaluation(3))
+    assert found == {"accuracy": accuracy, "coverage": accuracy}
+
+
+def test_an_answer_that_equals_the_true_one_is_not_judged_again(monkeypatch):
+    monkeypatch.setattr(triangulations, "is_delaunay", None)
+    assert judged(TRUTH, TRUTH[::-1]) == {"accuracy": 1, "coverage": 1}
 
 
 def test_one_triangle_is_said_alone():

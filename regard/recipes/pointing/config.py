@@ -34,7 +34,7 @@ TRAINING = Training(
 class Batches:
     """What is learned from at a time."""
 
-    # instances a batch
+    # instances a batch; of tours, so many of the most cities, and of fewer ones more
     rows: int = 256
 
     def __post_init__(self) -> None:

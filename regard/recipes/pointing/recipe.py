@@ -25,6 +25,11 @@ def as_pointed(model: Any, points: list[np.ndarray], task: Any, how: Any) -> lis
     return asked.told(pointed(model, batch, beam=how.beam), orders)
 
 
+def as_given(model: Any, points: np.ndarray, answer: list[int], task: Any) -> np.ndarray:
+    """The points as they are."""
+    return points
+
+
 @dataclass(frozen=True)
 class Recipe:
     """What tells one recipe from the others.
@@ -42,6 +47,8 @@ class Recipe:
             and the same as data; what cannot be answered is refused in it.
         answered: how answers are found.
         loss: what is learned from.
+        usual: how what a person gives is answered; None as an evaluation is by default.
+        seen: points as they were read when an answer was found.
         development: of so many points each, how many instances decide what is best.
         ready: points of a person, as a model can read them; what it cannot is refused.
     """
@@ -59,6 +66,8 @@ class Recipe:
     example: str
     answered: Callable[[Any, list[np.ndarray], Any, Any], list[list[int]]] = as_pointed
     loss: Callable[..., Any] = supervised
+    usual: Any = None
+    seen: Callable[[Any, np.ndarray, list[int], Any], np.ndarray] = as_given
     development: tuple[tuple[int, int], ...] = ((50, 512),)
 
     def offered(self) -> tuple[Callable[..., Any], ...]:
@@ -115,13 +124,15 @@ class Recipe:
         points, answer = self._answered(loaded, input)
         text, details = self.said(points, answer, False)
         shown = {"task": self.pictured, "text": text.splitlines()[0], **details, "indices": answer}
-        order = self._learned(loaded).order
-        return showing.traced(loaded, points, self.ready(points), answer, order, shown)
+        task = self._learned(loaded)
+        seen = self.seen(loaded.model, self.ready(points), answer, task)
+        return showing.traced(loaded, points, seen, answer, task.order, shown)
 
     def _answered(self, loaded: Any, input: str) -> tuple[np.ndarray, list[int]]:
         """The points that were given, and at which of them a model points."""
         points = asked.given(self.name, input, self._learned(loaded).inputs)
-        return points, self._pointed(loaded, [self.ready(points)], self.evaluation())[0]
+        how = self.usual or self.evaluation()
+        return points, self._pointed(loaded, [self.ready(points)], how)[0]
 
     def _pointed(self, loaded: Any, points: list[np.ndarray], how: Any) -> list[list[int]]:
         """What a model answers; more points than a vocabulary can say are refused."""

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from regard import decode
-from regard.data.instances import Instances
+from regard.data.instances import Instances, Order
 from regard.functional.pointing import END
 from regard.recipes.pointing.learning import lengths
 
 # Numbers of all keys, or of all scores of a step, that are held at a time.
 AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
+# Steps of all tours through an instance, beyond which they begin at some cities only.
+MANY = 20_000
 # The eight ways to turn and mirror a square: whether x and y change places, and which are mirrored.
 SYMMETRIES = [(swap, x, y) for swap in (False, True) for x in (False, True) for y in (False, True)]
 
@@ -37,41 +39,64 @@ def pointed(model: Any, batch: Instances, *, beam: int = 1) -> np.ndarray:
 
 
 @torch.no_grad()
-def toured(model: Any, points: Tensor, *, augment: int = 1, starts: int | None = None) -> Tensor:
+def toured(
+    model: Any,
+    points: Tensor,
+    *,
+    augment: int = 1,
+    starts: int | None = None,
+    order: Order = "left",
+) -> Tensor:
     """The shortest tour (B, N) that is found through points (B, N, 2) of the unit square.
 
     Args:
         augment: in how many of the eight ways a square can be turned and mirrored each is read.
-        starts: from how many cities a tour begins; None is from every one.
+        starts: from how many cities a tour begins; None is from every one, of many from some.
+        order: in which order the points are read.
     """
     N, device = points.shape[1], next(model.parameters()).device
-    S = min(N, starts or N)
+    S = min(N, starts or max(1, MANY // N))
     begin = torch.arange(S, device=device) * N // S
     whole = Instances(points, torch.full((len(points),), N), torch.zeros(len(points), 0).long())
     found = [
-        _shortest(model, part.points, augment, begin) for part in parts(whole, 16 * N * S, device)
+        _shortest(model, part.points, augment, begin, order)
+        for part in parts(whole, 16 * N * S, device)
     ]
     return torch.cat(found)
 
 
-def _shortest(model: Any, points: Tensor, augment: int, begin: Tensor) -> Tensor:
+def found_in(model: Any, points: Tensor, tour: Tensor, *, order: Order = "left") -> Tensor:
+    """Points (N, 2) turned and mirrored as they were read when `toured` found a tour (N,)."""
+    start = points.new_tensor([tour[0]]).long()
+    for symmetry in SYMMETRIES:
+        if torch.equal(_tours(model, points[None], symmetry, start, order)[0, 0], tour):
+            return turned(points, *symmetry)
+    return points
+
+
+def _shortest(model: Any, points: Tensor, augment: int, begin: Tensor, order: Order) -> Tensor:
     """The same for few instances."""
-    B, N = points.shape[:2]
+    found = [_tours(model, points, symmetry, begin, order) for symmetry in SYMMETRIES[:augment]]
+    tours = torch.cat(found, 1)
+    which = lengths(points, tours).argmin(1)
+    return tours[torch.arange(len(points), device=points.device), which]
+
+
+@torch.no_grad()
+def _tours(
+    model: Any, points: Tensor, symmetry: tuple[bool, bool, bool], begin: Tensor, order: Order
+) -> Tensor:
+    """The tours (B, S, N) that begin at these cities (S,) when points are read in one way."""
+    (B, N), seen = points.shape[:2], turned(points, *symmetry)
     full = torch.full((B,), N, device=points.device)
-    best, shortest = torch.zeros(B, N, dtype=torch.int64, device=points.device), None
-    for symmetry in SYMMETRIES[:augment]:
-        seen = turned(points, *symmetry)
-        # read from the left, as in training, and told by their own numbers
-        order = seen[..., 0].argsort(1)
-        read = model.read(seen.gather(1, order[..., None].expand_as(seen)), full)
-        tours = model.walked(read, starts=begin.expand(B, -1))
-        tours = order.gather(1, tours.flatten(1)).view_as(tours)
-        long, which = lengths(points, tours).min(1)
-        one = tours[torch.arange(B, device=points.device), which]
-        shorter = long < shortest if shortest is not None else torch.ones_like(long).bool()
-        best = torch.where(shorter[:, None], one, best)
-        shortest = long if shortest is None else torch.minimum(long, shortest)
-    return best
+    # read in the order of the training, and told by their own numbers
+    given = torch.arange(N, device=points.device).expand(B, N)
+    left = seen[..., 0].sort(dim=1, stable=True).indices
+    places = left if order == "left" else given
+    read = model.read(seen.gather(1, places[..., None].expand_as(seen)), full)
+    starts = places.argsort(1).gather(1, begin.expand(B, -1))
+    tours = model.walked(read, starts=starts)
+    return places.gather(1, tours.flatten(1)).view_as(tours)
 
 
 def turned(points: Tensor, swapped: bool, x: bool, y: bool) -> Tensor:

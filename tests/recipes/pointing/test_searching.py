@@ -137,3 +137,16 @@ def test_answers_below_one_another_have_minus_one_behind_the_shorter():
     found = joined([np.array([[2, 0, 1]]), np.array([[1]])])
     assert found.tolist() == [[2, 0, 1], [1, -1, -1]]
     assert joined([]).shape == (0, 0)
+
+
+def test_a_tour_is_found_again_in_the_way_its_points_were_read():
+    model = AttentionPointer(AttentionPointerConfig(width=32, heads=2, layers=1)).eval()
+    points = torch.rand(7, 2, generator=torch.Generator().manual_seed(3))
+    (tour,) = searching.toured(model, points[None], augment=8)
+    seen = searching.found_in(model, points, tour)
+    ways = [searching.turned(points, *symmetry) for symmetry in searching.SYMMETRIES]
+    assert any(torch.equal(seen, way) for way in ways)
+    (again,) = searching.toured(model, seen[None], starts=7)
+    assert (
+        lengths(points[None], again[None, None]) <= lengths(points[None], tour[None, None]) + 1e-6
+    )

@@ -1,0 +1,43 @@
+"""A tour in a program of its own is that of the plain twin, and that of a tile of tours."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+pytest.importorskip("triton")
+
+from regard.kernels import tour_launch, tour_plain
+from tests.kernels.calls import INTERPRETED, QUIET
+from tests.kernels.tours import B, N, likely, sizes, starts, tables
+
+pytestmark = [QUIET, INTERPRETED]
+
+
+@pytest.mark.parametrize("points", [1, 2, N, 33])
+def test_greedy_tours_are_those_of_the_twin(points):
+    made, begin = tables(points), starts(points)[:, :3]
+    theirs = tour_plain.walked(made, sizes(), begin, False)
+    assert torch.equal(tour_launch.walked(made, sizes(), begin, False), theirs)
+
+
+@pytest.mark.parametrize("points", [1, N])
+def test_a_tour_that_chooses_its_own_start_is_that_of_the_twin(points):
+    made = tables(points)
+    theirs = tour_plain.walked(made, sizes(), None, False)
+    assert torch.equal(tour_launch.walked(made, sizes(), None, False), theirs)
+
+
+def test_alone_and_in_a_tile_it_is_the_same_tour(monkeypatch):
+    made, begin = tables(), starts()[:, :2]
+    alone = tour_launch.walked(made, sizes(), begin, False)
+    monkeypatch.setattr(tour_launch, "FEW", 0)
+    assert torch.equal(tour_launch.walked(made, sizes(), begin, False), alone)
+
+
+@pytest.mark.parametrize("clip", [0.0, 10.0])
+def test_points_are_drawn_as_often_as_they_are_likely(clip, monkeypatch):
+    monkeypatch.setattr(tour_launch, "FEW", 10**9)
+    made, begin = tables(5), torch.zeros(B, 480, dtype=torch.long)
+    drawn = tour_launch.walked(made, sizes(clip), begin, True)[..., 1]
+    often = torch.stack([(drawn == k).double().mean(1) for k in range(5)], 1)
+    assert_close(often.float(), likely(made, clip), atol=0.08, rtol=0)
