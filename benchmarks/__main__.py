@@ -16,9 +16,9 @@ from benchmarks.measure import Row, save
 DOCS = Path(__file__).parent.parent / "docs"
 ON_CPU = (
     *("door", "looking", "window", "additive", "engine", "first", "resume", "commands"),
-    *("translate", "ready", "ntm"),
+    *("translate", "ready", "ntm", "pointer"),
 )
-ON_GPU = ("window", "additive", "translate", "translate_training", "ntm")
+ON_GPU = ("window", "additive", "translate", "translate_training", "ntm", "pointer")
 
 HEAD = """# Benchmarks
 

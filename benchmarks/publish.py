@@ -1,8 +1,9 @@
 """A run as a member of the zoo: `python -m benchmarks.publish RUN NAME [--about "what it is"]`.
 
-Weights are stored in bfloat16, small models with `--dtype float32`, and what is stored is what is
-measured: the numbers of the card are those of the model that comes out of the file again, on every
-test of its data. What is known of the training alone stays.
+Weights are stored in bfloat16, small models with `--dtype float32`, those that measure the plane in
+float16, which has more digits. What is stored is what is measured: the numbers of the card are
+those of the model that comes out of the file again, on every test of its data. What is known of the
+training alone stays.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from regard.config import restored
 from regard.train.runs import hardware
 
 ZOO = Path(zoo.__file__).parent
-DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 # From the root or from home: at the beginning, or behind what is no part of a path.
 PLACE = re.compile(r"(?<![\w./-])(~?/\w[^\s\"']*)")
 

@@ -41,9 +41,11 @@ class Tour:
         """Instances of one number of cities, which chance has chosen.
 
         `count` is how many there are of the most cities. Of fewer cities there are more, so that
-        all batches have about as many cities.
+        all batches have about as many cities; and batches of more cities come more often, so that
+        there are as many instances of each number.
         """
-        cities = int(random.choice(np.arange(self.least, self.most + 1, self.every)))
+        sizes = np.arange(self.least, self.most + 1, self.every)
+        cities = int(random.choice(sizes, p=sizes / sizes.sum()))
         rows = count * self.most // cities
         points, lengths = scattered(random, rows, cities, cities, order=self.order)
         return instances(points, lengths, np.zeros((rows, 0), np.int64))

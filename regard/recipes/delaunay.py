@@ -23,6 +23,7 @@ from regard.recipes.pointing.asked import Asked, unit
 from regard.recipes.pointing.config import TRAINING, Batches, ModelConfig, refuse
 from regard.recipes.pointing.measuring import SEED, checked
 from regard.recipes.pointing.recipe import Recipe
+from regard.train.grids import Grid, Row
 from regard.train.settings import Training
 
 MODEL = PointerNetworkConfig(
@@ -145,6 +146,16 @@ RECIPE = Recipe(
 )
 run, evaluate, predict, trace, known = RECIPE.offered()
 EXAMPLE = RECIPE.example
+GRIDS = {
+    "paper": Grid(
+        "Who points at triangles, and how it reads points",
+        Config(),
+        (
+            Row("attention reads, pointer"),
+            Row("LSTM reads, pointer", ("model.reader=lstm", "model.width=256", "model.layers=1")),
+        ),
+    )
+}
 COLUMNS = {
     "5": "accuracy",
     "coverage at 5": "coverage",

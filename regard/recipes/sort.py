@@ -20,6 +20,7 @@ from regard.recipes.pointing.asked import Asked
 from regard.recipes.pointing.config import TRAINING, Batches, ModelConfig, refuse
 from regard.recipes.pointing.measuring import SEED, checked
 from regard.recipes.pointing.recipe import Recipe
+from regard.train.grids import Grid, Row
 from regard.train.settings import Training
 
 MODEL = PointerNetworkConfig(
@@ -114,6 +115,16 @@ RECIPE = Recipe(
 )
 run, evaluate, predict, trace, known = RECIPE.offered()
 EXAMPLE = RECIPE.example
+GRIDS = {
+    "paper": Grid(
+        "Who sorts, and how it reads numbers",
+        Config(),
+        (
+            Row("attention reads, pointer"),
+            Row("LSTM reads, pointer", ("model.reader=lstm", "model.width=256", "model.layers=1")),
+        ),
+    )
+}
 COLUMNS = {
     "5": "5.accuracy",
     "20": "20.accuracy",

@@ -28,6 +28,7 @@ from regard.recipes.pointing.learning import reinforced
 from regard.recipes.pointing.measuring import SEED, checked, percent
 from regard.recipes.pointing.recipe import Recipe
 from regard.recipes.pointing.searching import found_in, toured
+from regard.train.grids import Grid, Row
 from regard.train.settings import Optimizer, Training
 
 MODEL = AttentionPointerConfig(layers=4, inner=384, sharpened=True)
@@ -196,4 +197,18 @@ RECIPE = Recipe(
 )
 run, evaluate, predict, trace, known = RECIPE.offered()
 EXAMPLE = RECIPE.example
+_LSTM = (
+    *("model=pointer_network", "data.least=5", "data.most=20", "data.every=1"),
+    *("training.precision=32-true", "batches.rows=128"),
+)
+GRIDS = {
+    "paper": Grid(
+        "Who points at cities, and how it reads them",
+        Config(),
+        (
+            Row("attention, 20 to 100 cities"),
+            Row("LSTM, 5 to 20 cities", _LSTM),
+        ),
+    )
+}
 COLUMNS = {"10": "10.length", "20": "20.length", "50": "50.length", "100": "length"}

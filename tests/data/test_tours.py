@@ -108,3 +108,10 @@ def test_what_cannot_be_drawn_is_refused(settings):
     message = r"^Tour: expected 3 ≤ least ≤ most and 1 ≤ every, got Tour\(least="
     with pytest.raises(ValueError, match=message):
         Tour(**settings)
+
+
+def test_there_are_as_many_instances_of_each_number_of_cities():
+    random, task = np.random.default_rng(0), Tour(least=5, most=20, every=5)
+    sizes = [len(row) for _ in range(2000) for row in task.draw(random, 3).points]
+    often = np.bincount(sizes)[[5, 10, 15, 20]] / len(sizes)
+    assert np.abs(often - 1 / 4).max() < 0.03

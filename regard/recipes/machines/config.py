@@ -1,12 +1,12 @@
 """What every recipe of a machine can be told, and what it refuses."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
 from regard.models.lstm import LSTM, LSTMConfig
 from regard.models.ntm import NTM, NTMConfig
+from regard.recipes.drawn import Config
 from regard.train.settings import Optimizer, Schedule, Training
 
 ModelConfig = NTMConfig | LSTMConfig
@@ -41,31 +41,6 @@ class Batches:
                 "Batches: expected rows of at least 1 and curriculum of at least 0, "
                 f"got {self.rows} and {self.curriculum}"
             )
-
-
-@runtime_checkable
-class Config(Protocol):
-    """The settings of a recipe; each has a `Config` of its own, for its own task."""
-
-    @property
-    def name(self) -> str:
-        """Stands in the name of the run's folder."""
-
-    @property
-    def data(self) -> Any:
-        """The task."""
-
-    @property
-    def model(self) -> ModelConfig:
-        """The machine, or the LSTM beside it."""
-
-    @property
-    def training(self) -> Training:
-        """How it learns."""
-
-    @property
-    def batches(self) -> Batches:
-        """What it learns from at a time."""
 
 
 def refuse(where: str, config: Config) -> None:

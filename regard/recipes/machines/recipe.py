@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.config import restored
 from regard.data.episodes import Episodes
 from regard.models.ntm import NTMConfig
+from regard.recipes import drawn
+from regard.recipes.drawn import Config
 from regard.recipes.machines import measuring, showing, training
-from regard.recipes.machines.config import Config
 from regard.recipes.machines.showing import Prediction
 from regard.train.runs import Result
 from regard.view.trace import Trace
@@ -54,15 +54,15 @@ class Recipe:
         return self.run, self.evaluate, self.predict, self.trace, self.known
 
     def run(self, config: Config, **where: Any) -> Result:
-        """Train, and measure what came out; `where` is what `training.trained` takes."""
+        """Train, and measure what came out; `where` is what `drawn.fitted` takes."""
         return training.trained(self, config, **where)
 
     def evaluate(self, loaded: Any, evaluation: Any) -> dict[str, Any]:
         """Bits a sequence, and the share of sequences without one wrong bit."""
-        task = self.asked(self._learned(loaded), evaluation)
-        drawn = measuring.held_out(task, evaluation.sequences, evaluation.seed)
-        found = measuring.measured(self.name, loaded, drawn, evaluation.slots)
-        return {**found, "seed": evaluation.seed, **self.beside(task, drawn, found)}
+        task = self.asked(drawn.learned(self, loaded), evaluation)
+        batch = measuring.held_out(task, evaluation.sequences, evaluation.seed)
+        found = measuring.measured(self.name, loaded, batch, evaluation.slots)
+        return {**found, "seed": evaluation.seed, **self.beside(task, batch, found)}
 
     def known(self, loaded: Any, config: Any = None, folder: Any = None) -> dict[str, Any]:
         """All that is measured of a trained model; a memory has as many slots as that takes.
@@ -82,18 +82,9 @@ class Recipe:
 
     def predict(self, loaded: Any, input: str) -> Prediction:
         """What a model answers to what was typed."""
-        return showing.predicted(self.name, loaded, self._learned(loaded).read(input))
+        return showing.predicted(self.name, loaded, drawn.learned(self, loaded).read(input))
 
     def trace(self, loaded: Any, input: str) -> Trace:
         """What a machine does with its memory meanwhile."""
-        task = self._learned(loaded)
+        task = drawn.learned(self, loaded)
         return showing.traced(self.name, loaded, task.read(input), title=input, flags=task.flags)
-
-    def _learned(self, loaded: Any) -> Any:
-        """The task that a model has learned; one of another recipe is refused."""
-        if loaded.card.get("recipe") != self.name:
-            raise ValueError(
-                f"{self.name}: expected a model that was trained by this recipe, got "
-                f"{loaded.card.get('name')!r}, which learned {loaded.card.get('recipe')!r}"
-            )
-        return restored(self.task, loaded.card["settings"]["data"])

@@ -4,17 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
-from regard import config as configs
 from regard import zoo
 from regard.data.episodes import EpisodeBatches
-from regard.recipes.machines.config import MODELS, Config
+from regard.recipes import drawn
+from regard.recipes.drawn import Config, Learning
+from regard.recipes.machines.config import MODELS
 from regard.recipes.machines.learning import judged, loss
 from regard.recipes.machines.measuring import held_out
-from regard.train import Fitted, checkpoints, fit, journal, silent
-from regard.train.runs import Result, circumstances, opened
+from regard.train import journal
+from regard.train.runs import Result
 
 # Episodes that decide what is best, those beyond the task, and the seed they are drawn with.
 DEVELOPMENT, FURTHER, SEED = 256, 64, 2**31
@@ -22,48 +22,26 @@ DEVELOPMENT, FURTHER, SEED = 256, 64, 2**31
 SOLVED = 0.1
 
 
-def trained(
-    recipe: Any,
-    config: Config,
-    *,
-    out: Path | None = None,
-    report: Any = None,
-    resume: Path | None = None,
-    step: int | None = None,
-) -> Result:
+def trained(recipe: Any, config: Config, **where: Any) -> Result:
     """Train, keep the best weights by held-out episodes, and measure them on others.
 
     Args:
         recipe: a `Recipe`: its name, and what is measured of a model and typed for it.
+        where: what `drawn.fitted` takes: the folder, who reports, what goes on.
     """
     task = config.data
-    folder = opened(
-        recipe.name,
-        config,
-        data={"task": configs.plain(task)},
-        name=config.name,
-        out=out,
-        resume=resume,
-        step=step,
-    )
-    torch.manual_seed(config.training.seed)
     sized = replace(config.model, inputs=task.inputs, outputs=task.outputs)
-    model = MODELS[type(sized)](sized)
-    fitted = fit(
-        model,
-        loss,
-        EpisodeBatches(task, seed=config.training.seed, **vars(config.batches)),
-        config.training,
-        run=folder,
-        judge=_judge(task, recipe.further),
-        report=report or silent,
-        resume=resume is not None if step is None else checkpoints.name(step),
+    batches = EpisodeBatches(task, seed=config.training.seed, **vars(config.batches))
+    learning = Learning(loss, batches, _judge(task, recipe.further))
+    folder, fitted = drawn.fitted(
+        recipe.name, config, lambda: MODELS[type(sized)](sized), learning, **where
     )
     if fitted.stopped == "interrupted":
         return Result(folder, fitted.metrics, fitted.stopped, fitted.seconds, [])
-    card = _card(recipe, config, folder, fitted)
+    rows, model = config.batches.rows, fitted.model
+    card = drawn.card(recipe, config, folder, fitted) | {"episodes": fitted.step * rows}
     loaded = zoo.Loaded(model.eval(), None, sized, card)
-    card["numbers"] = {**recipe.known(loaded), **_learned(folder, config.batches.rows)}
+    card["numbers"] = {**recipe.known(loaded), **_learned(folder, rows)}
     loaded = zoo.Loaded(model.cpu(), None, sized, card)
     zoo.save(folder, model, sized, card)
     metrics = {k: v for k, v in card["numbers"].items() if isinstance(v, int | float)}
@@ -106,18 +84,3 @@ def _learned(folder: Path, rows: int) -> dict[str, int | float | None]:
             at = line["step"]
             return {"solved_after": at * rows, "solved_seconds": seconds.get(at)}
     return {"solved_after": None, "solved_seconds": None}
-
-
-def _card(recipe: Any, config: Config, folder: Path, fitted: Fitted) -> dict[str, Any]:
-    """What is known of a trained model before it is measured."""
-    weights = list(fitted.model.parameters())
-    return {
-        "name": folder.name,
-        "recipe": recipe.name,
-        "about": recipe.about,
-        "settings": configs.plain(config),
-        "seed": config.training.seed,
-        "parameters": sum(weight.numel() for weight in weights),
-        "episodes": fitted.step * config.batches.rows,
-        **circumstances(folder, seconds=fitted.seconds, device=weights[0].device.type),
-    }

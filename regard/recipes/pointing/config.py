@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
 from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
 from regard.models.pointer_network import Follows, PointerNetwork, PointerNetworkConfig
+from regard.recipes.drawn import Config
 from regard.train.settings import Optimizer, Schedule, Training
 
 ModelConfig = PointerNetworkConfig | AttentionPointerConfig
@@ -40,31 +40,6 @@ class Batches:
     def __post_init__(self) -> None:
         if self.rows < 1:
             raise ValueError(f"Batches: expected rows of at least 1, got {self.rows}")
-
-
-@runtime_checkable
-class Config(Protocol):
-    """The settings of a recipe; each has a `Config` of its own, for its own task."""
-
-    @property
-    def name(self) -> str:
-        """Stands in the name of the run's folder."""
-
-    @property
-    def data(self) -> Any:
-        """The task."""
-
-    @property
-    def model(self) -> ModelConfig:
-        """What points."""
-
-    @property
-    def training(self) -> Training:
-        """How it learns."""
-
-    @property
-    def batches(self) -> Batches:
-        """What it learns from at a time."""
 
 
 def refuse(where: str, config: Config, *, follows: Follows = "each") -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from regard.config import restored
 from regard.models.pointer_network import Follows
+from regard.recipes import drawn
+from regard.recipes.drawn import Config
 from regard.recipes.pointing import asked, showing, training
 from regard.recipes.pointing.asked import Asked
-from regard.recipes.pointing.config import Config, most_points
+from regard.recipes.pointing.config import most_points
 from regard.recipes.pointing.learning import supervised
 from regard.recipes.pointing.searching import pointed
 from regard.recipes.pointing.showing import Prediction
@@ -75,12 +76,12 @@ class Recipe:
         return self.run, self.evaluate, self.predict, self.trace, self.known
 
     def run(self, config: Config, **where: Any) -> Result:
-        """Train, and measure what came out; `where` is what `training.trained` takes."""
+        """Train, and measure what came out; `where` is what `drawn.fitted` takes."""
         return training.trained(self, config, **where)
 
     def evaluate(self, loaded: Any, evaluation: Any) -> dict[str, Any]:
         """What a model's answers are worth, on instances that it has not seen."""
-        began, task = time.perf_counter(), self._learned(loaded)
+        began, task = time.perf_counter(), drawn.learned(self, loaded)
         if evaluation.file is not None:
             posed = asked.held(self.name, evaluation.file, self.follows)
             seen = [self._within(each) for each in posed.points]
@@ -124,13 +125,13 @@ class Recipe:
         points, answer = self._answered(loaded, input)
         text, details = self.said(points, answer, False)
         shown = {"task": self.pictured, "text": text.splitlines()[0], **details, "indices": answer}
-        task = self._learned(loaded)
+        task = drawn.learned(self, loaded)
         seen = self.seen(loaded.model, self.ready(points), answer, task)
         return showing.traced(loaded, points, seen, answer, task.order, shown)
 
     def _answered(self, loaded: Any, input: str) -> tuple[np.ndarray, list[int]]:
         """The points that were given, and at which of them a model points."""
-        points = asked.given(self.name, input, self._learned(loaded).inputs)
+        points = asked.given(self.name, input, drawn.learned(self, loaded).inputs)
         how = self.usual or self.evaluation()
         return points, self._pointed(loaded, [self.ready(points)], how)[0]
 
@@ -141,18 +142,9 @@ class Recipe:
             raise ValueError(
                 f"{self.name}: a vocabulary of {words} places cannot say {most} points"
             )
-        return self.answered(loaded.model, points, self._learned(loaded), how)
+        return self.answered(loaded.model, points, drawn.learned(self, loaded), how)
 
     def _within(self, points: np.ndarray) -> np.ndarray:
         """Points of a file as a model reads them: those of the unit square as they are."""
         ready = self.ready(points)
         return points if points.min() >= 0 and points.max() <= 1 else ready
-
-    def _learned(self, loaded: Any) -> Any:
-        """The task that a model has learned; one of another recipe is refused."""
-        if loaded.card.get("recipe") != self.name:
-            raise ValueError(
-                f"{self.name}: expected a model that was trained by this recipe, got "
-                f"{loaded.card.get('name')!r}, which learned {loaded.card.get('recipe')!r}"
-            )
-        return restored(self.task, loaded.card["settings"]["data"])

@@ -1,65 +1,41 @@
 """One training, from a task to a folder with a model in it that has learned it."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
-from regard import config as configs
 from regard import zoo
 from regard.data.instances import InstanceBatches
 from regard.models.pointer_network import PointerNetworkConfig
+from regard.recipes import drawn
+from regard.recipes.drawn import Config, Learning
 from regard.recipes.pointing import asked
-from regard.recipes.pointing.config import MODELS, Config, ModelConfig
-from regard.train import Fitted, checkpoints, fit, silent
-from regard.train.runs import Result, circumstances, opened
+from regard.recipes.pointing.config import MODELS, ModelConfig
+from regard.train.runs import Result
 
 # What the instances that decide what is best are drawn with.
 SEED = 2**31
 
 
-def trained(
-    recipe: Any,
-    config: Config,
-    *,
-    out: Path | None = None,
-    report: Any = None,
-    resume: Path | None = None,
-    step: int | None = None,
-) -> Result:
+def trained(recipe: Any, config: Config, **where: Any) -> Result:
     """Train, keep the best weights by held-out instances, and measure them on others.
 
     Args:
         recipe: a `Recipe`: what is learned from, and what is measured of a model.
+        where: what `drawn.fitted` takes: the folder, who reports, what goes on.
     """
     task = config.data
-    folder = opened(
-        recipe.name,
-        config,
-        data={"task": configs.plain(task)},
-        name=config.name,
-        out=out,
-        resume=resume,
-        step=step,
-    )
-    torch.manual_seed(config.training.seed)
     sized = _sized(config.model, task, recipe.follows)
-    model = MODELS[type(sized)](sized)
-    fitted = fit(
-        model,
-        recipe.loss,
-        InstanceBatches(task, seed=config.training.seed, **vars(config.batches)),
-        config.training,
-        run=folder,
-        judge=_judge(recipe, task),
-        report=report or silent,
-        resume=resume is not None if step is None else checkpoints.name(step),
+    batches = InstanceBatches(task, seed=config.training.seed, **vars(config.batches))
+    learning = Learning(recipe.loss, batches, _judge(recipe, task))
+    folder, fitted = drawn.fitted(
+        recipe.name, config, lambda: MODELS[type(sized)](sized), learning, **where
     )
     if fitted.stopped == "interrupted":
         return Result(folder, fitted.metrics, fitted.stopped, fitted.seconds, [])
-    card = _card(recipe, config, folder, fitted)
+    model = fitted.model
+    card = drawn.card(recipe, config, folder, fitted) | {"steps": fitted.step}
     loaded = zoo.Loaded(model.eval(), None, sized, card)
     card["numbers"] = recipe.known(loaded)
     loaded = zoo.Loaded(model.cpu(), None, sized, card)
@@ -97,18 +73,3 @@ def _judge(recipe: Any, task: Any) -> Any:
         return found
 
     return judge
-
-
-def _card(recipe: Any, config: Config, folder: Path, fitted: Fitted) -> dict[str, Any]:
-    """What is known of a trained model before it is measured."""
-    weights = list(fitted.model.parameters())
-    return {
-        "name": folder.name,
-        "recipe": recipe.name,
-        "about": recipe.about,
-        "settings": configs.plain(config),
-        "seed": config.training.seed,
-        "parameters": sum(weight.numel() for weight in weights),
-        "steps": fitted.step,
-        **circumstances(folder, seconds=fitted.seconds, device=weights[0].device.type),
-    }

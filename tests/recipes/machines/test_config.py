@@ -9,7 +9,8 @@ from regard.data.copying import Copy
 from regard.models.lstm import LSTM, LSTMConfig
 from regard.models.ntm import NTM
 from regard.recipes import copy, ngrams, recall, repeat_copy, sort_bits
-from regard.recipes.machines.config import MODELS, Batches, Config, refuse, refuse_longer
+from regard.recipes.drawn import Config
+from regard.recipes.machines.config import MODELS, Batches, refuse, refuse_longer
 
 RECIPES = (copy, repeat_copy, recall, ngrams, sort_bits)
 every = pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: r.__name__.rpartition(".")[2])

@@ -12,7 +12,7 @@ from regard.config import override
 from regard.data.copying import RepeatCopy
 from regard.models.lstm import LSTM, LSTMConfig
 from regard.models.ntm import NTM, NTMConfig
-from regard.recipes import copy, repeat_copy
+from regard.recipes import copy, drawn, repeat_copy
 from regard.recipes.copy import Evaluation
 from regard.recipes.machines import training
 from regard.recipes.machines.learning import judged
@@ -126,12 +126,12 @@ def test_numbers_that_are_lost_solve_nothing(tmp_path):
 
 
 def test_a_run_that_is_stopped_is_not_measured(recipe, toy, tmp_path, monkeypatch):
-    fit = training.fit
+    fit = drawn.fit
 
     def stopped(*args, **more):
         return replace(fit(*args, **more), stopped="interrupted")
 
-    monkeypatch.setattr(training, "fit", stopped)
+    monkeypatch.setattr(drawn, "fit", stopped)
     result = one_step(recipe, toy, tmp_path)
     assert (result.stopped, result.examples) == ("interrupted", [])
     assert not (tmp_path / "card.json").exists()

@@ -9,7 +9,8 @@ from regard.config import override, plain, restored
 from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
 from regard.recipes import delaunay, hull, sort, tsp
-from regard.recipes.pointing.config import MODELS, Batches, Config, most_points, refuse
+from regard.recipes.drawn import Config
+from regard.recipes.pointing.config import MODELS, Batches, most_points, refuse
 from tests.recipes.pointing.untrained import LSTM, NET, TOURING, WORDS
 
 RECIPES = (hull, delaunay, tsp, sort)

@@ -11,6 +11,7 @@ from regard.data.hulls import Hull
 from regard.data.instances import Instances
 from regard.data.numbers import Numbers
 from regard.data.tours import normal
+from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
 from regard.recipes import hull, sort, tsp
 from regard.recipes.pointing import searching
 from regard.recipes.pointing.asked import laid

@@ -13,7 +13,7 @@ from regard.config import override
 from regard.data import tours
 from regard.data.numbers import Numbers
 from regard.models.pointer_network import PointerNetwork
-from regard.recipes import hull, sort, tsp
+from regard.recipes import drawn, hull, sort, tsp
 from regard.recipes.pointing import training
 from regard.recipes.pointing.asked import drawn
 from regard.train import journal
@@ -130,12 +130,12 @@ def test_what_decides_is_not_what_is_told_at_the_end():
 
 
 def test_a_run_that_is_stopped_is_not_measured(sorting, toy, tmp_path, monkeypatch):
-    fit = training.fit
+    fit = drawn.fit
 
     def stopped(*args, **more):
         return replace(fit(*args, **more), stopped="interrupted")
 
-    monkeypatch.setattr(training, "fit", stopped)
+    monkeypatch.setattr(drawn, "fit", stopped)
     result = one_step(sorting, toy, tmp_path)
     assert (result.stopped, result.examples) == ("interrupted", [])
     assert not (tmp_path / "card.json").exists()

@@ -1,0 +1,78 @@
+"""What recipes share whose data is drawn without end, of machines and of pointers alike."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from regard.recipes import copy, drawn, sort
+from regard.recipes.drawn import Config, Learning
+from regard.train.settings import Training
+
+
+class Still(nn.Module):
+    """A number that is to become nought."""
+
+    def __init__(self):
+        super().__init__()
+        self.number = nn.Parameter(torch.rand(()))
+
+
+class Nothing(nn.Module):
+    """A batch that nothing is in."""
+
+    tokens = 1
+
+    def epoch(self, number, start=0):
+        return iter([self] * (10 - start))
+
+
+def learning():
+    return Learning(
+        lambda model, batch: model.number.square(),
+        Nothing(),
+        lambda model: {"loss": float(model.number.square())},
+    )
+
+
+def config(steps=5):
+    told = replace(sort.Config(), training=Training(steps=steps, device="cpu", save_every=2))
+    return replace(told, name="still")
+
+
+def test_the_seed_is_set_before_the_model_is_built(tmp_path):
+    first = [
+        drawn.fitted("sort", config(), Still, learning(), out=tmp_path / name)[1].model.number
+        for name in "ab"
+    ]
+    assert torch.equal(*first)
+
+
+def test_a_training_goes_on_where_it_was(tmp_path):
+    folder, short = drawn.fitted("sort", config(2), Still, learning(), out=tmp_path / "a")
+    _, longer = drawn.fitted("sort", config(5), Still, learning(), resume=folder)
+    _, whole = drawn.fitted("sort", config(5), Still, learning(), out=tmp_path / "b")
+    assert (short.step, longer.step) == (2, 5)
+    assert torch.equal(longer.model.number, whole.model.number)
+
+
+def test_a_card_says_by_what_and_of_how_many_weights(tmp_path):
+    folder, fitted = drawn.fitted("sort", config(), Still, learning(), out=tmp_path / "still")
+    card = drawn.card(sort.RECIPE, config(), folder, fitted)
+    assert (card["name"], card["recipe"], card["parameters"]) == ("still", "sort", 1)
+    assert card["settings"]["data"] == {"least": 5, "most": 50}
+
+
+def test_what_was_learned_is_read_from_a_card_and_no_other_recipes():
+    settings = {"data": {"least": 3, "most": 7}}
+    loaded = SimpleNamespace(card={"name": "mine", "recipe": "sort", "settings": settings})
+    assert drawn.learned(sort.RECIPE, loaded).most == 7
+    with pytest.raises(ValueError, match=r"copy: expected a model .* got 'mine', which learned"):
+        drawn.learned(copy.RECIPE, loaded)
+
+
+@pytest.mark.parametrize("recipe", [copy, sort])
+def test_settings_of_all_such_recipes_are_of_one_form(recipe):
+    assert isinstance(recipe.Config(), Config)
