@@ -14,8 +14,7 @@ from regard.data import tours
 from regard.data.numbers import Numbers
 from regard.models.pointer_network import PointerNetwork
 from regard.recipes import drawn, hull, sort, tsp
-from regard.recipes.pointing import training
-from regard.recipes.pointing.asked import drawn
+from regard.recipes.pointing import asked, training
 from regard.train import journal
 from tests.recipes.pointing.untrained import LSTM, NET, WORDS, untrained
 
@@ -35,7 +34,7 @@ def test_sorting_is_learned(sorted_, sorter):
 
 def test_tours_are_learned_to_be_shorter_than_those_that_are_drawn(toured, tourist):
     random = np.random.default_rng(0)
-    points = drawn(tsp.Tour(5, 6), 6, 53, seed=0).points
+    points = asked.drawn(tsp.Tour(5, 6), 6, 53, seed=0).points
     chance = np.mean([tours.length(each, random.permutation(6).tolist()) for each in points])
     assert toured.metrics["length"] < 0.85 * chance
     fresh = tsp.evaluate(untrained(tsp, tourist.config), tsp.Evaluation(6, 53, starts=1))
