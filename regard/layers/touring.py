@@ -61,10 +61,10 @@ class Touring(nn.Module):
         """What is known of points that were read as `x` (B, N, E)."""
         there = present(lengths, x.shape[1])
         mean = (x if there is None else x * there[..., None]).sum(1) / lengths[:, None]
-        keys, values, pointers, first, last = (x @ self._tables_of().mT).chunk(5, -1)
+        keys, values, pointers, first, last = (x @ self._projections().mT).chunk(5, -1)
         return Places(keys, values, pointers, first, last, self.fixed(mean), lengths)
 
-    def _tables_of(self) -> Tensor:
+    def _projections(self) -> Tensor:
         """What makes all tables of the points in one product (5 E, E).
 
         What a glimpse sees is projected by `out` and compared with what may be chosen; instead,

@@ -26,7 +26,7 @@ from regard.recipes.pointing.asked import Asked, unit
 from regard.recipes.pointing.config import TRAINING, Batches, ModelConfig, refuse
 from regard.recipes.pointing.learning import reinforced
 from regard.recipes.pointing.measuring import SEED, checked, percent
-from regard.recipes.pointing.recipe import Recipe
+from regard.recipes.pointing.recipe import Recipe, as_pointed
 from regard.recipes.pointing.searching import found_in, toured
 from regard.train.grids import Grid, Row
 from regard.train.settings import Optimizer, Training
@@ -89,19 +89,25 @@ class Evaluation:
     # from how many cities a tour is begun, the shortest of which counts; else from every one, and
     # of more than 141 from some
     starts: int | None = None
+    # search for one tour with so many beams, in place of tours from many cities
+    beam: int | None = None
     # whether the best tours are found, and proved to be so; of few cities they always are
     prove: bool = False
     # instances in the format of Vinyals et al. 2015, whose tours are the reference
     file: Path | None = None
 
     def __post_init__(self) -> None:
-        checked("tsp", self, most=MOST, points=3, instances=1, augment=1, starts=1, seed=0)
+        checked("tsp", self, most=MOST, points=3, instances=1, augment=1, starts=1, beam=1, seed=0)
+        if self.beam is not None and (self.augment > 1 or self.starts is not None):
+            raise ValueError("tsp: expected beam without augment and starts: it searches one way")
         if self.augment > 8:
             raise ValueError(f"tsp: expected augment from 1 to 8, got {self.augment}")
 
 
 def _answered(model: Any, points: list[np.ndarray], task: Tour, how: Evaluation) -> list[list[int]]:
-    """The shortest tours found, those of as many cities side by side."""
+    """The shortest tours found, those of as many cities side by side; or those of a search."""
+    if how.beam is not None:
+        return as_pointed(model, points, task, how)
     found: dict[int, list[int]] = {}
     for size in sorted({len(each) for each in points}):
         which = [i for i, each in enumerate(points) if len(each) == size]

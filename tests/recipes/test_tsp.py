@@ -121,3 +121,15 @@ def test_files_may_hold_instances_of_several_sizes():
 def test_the_lstm_of_the_paper_is_offered_by_name():
     assert isinstance(tsp.LIKE["lstm"].model, PointerNetworkConfig)
     assert (tsp.LIKE["lstm"].data.least, tsp.LIKE["lstm"].data.most) == (5, 20)
+
+
+def test_beams_search_for_one_tour_and_more_of_them_for_a_likelier_one():
+    loaded, questions = untrained(tsp, TOURING), {"points": 6, "instances": 5, "seed": 3}
+    for beam in (1, 4):
+        found = tsp.evaluate(loaded, tsp.Evaluation(**questions, beam=beam))
+        assert found["length"] >= found["optimal"] - 1e-6
+
+
+def test_beams_and_many_ways_to_read_are_refused_together():
+    with pytest.raises(ValueError, match="tsp: expected beam without augment and starts"):
+        tsp.Evaluation(beam=2, augment=8)
