@@ -13,7 +13,7 @@ What came of it is in docs/results.md.
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -69,7 +69,7 @@ LIKE = {
         name="lstm",
         data=Tour(5, 20),
         model=PointerNetworkConfig(follows="each"),
-        training=replace(LEARNING, precision="32-true"),
+        training=replace(LEARNING, precision="32-true", steps=8000),
         batches=Batches(128),
     )
 }
@@ -91,6 +91,8 @@ class Evaluation:
     starts: int | None = None
     # search for one tour with so many beams, in place of tours from many cities
     beam: int | None = None
+    # where tours are looked for; else where the model is, which is loaded onto the processor
+    device: Literal["cpu", "cuda"] | None = None
     # whether the best tours are found, and proved to be so; of few cities they always are
     prove: bool = False
     # instances in the format of Vinyals et al. 2015, whose tours are the reference
@@ -100,12 +102,16 @@ class Evaluation:
         checked("tsp", self, most=MOST, points=3, instances=1, augment=1, starts=1, beam=1, seed=0)
         if self.beam is not None and (self.augment > 1 or self.starts is not None):
             raise ValueError("tsp: expected beam without augment and starts: it searches one way")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("tsp: expected a card for device=cuda, got none")
         if self.augment > 8:
             raise ValueError(f"tsp: expected augment from 1 to 8, got {self.augment}")
 
 
 def _answered(model: Any, points: list[np.ndarray], task: Tour, how: Evaluation) -> list[list[int]]:
     """The shortest tours found, those of as many cities side by side; or those of a search."""
+    if how.device is not None:
+        model.to(how.device)
     if how.beam is not None:
         return as_pointed(model, points, task, how)
     found: dict[int, list[int]] = {}
@@ -205,7 +211,7 @@ run, evaluate, predict, trace, known = RECIPE.offered()
 EXAMPLE = RECIPE.example
 _LSTM = (
     *("model=pointer_network", "data.least=5", "data.most=20", "data.every=1"),
-    *("training.precision=32-true", "batches.rows=128"),
+    *("training.precision=32-true", "training.steps=8000", "batches.rows=128"),
 )
 GRIDS = {
     "paper": Grid(

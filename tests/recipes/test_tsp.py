@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from regard.data import tours
 from regard.models.pointer_network import PointerNetworkConfig
@@ -133,3 +134,16 @@ def test_beams_search_for_one_tour_and_more_of_them_for_a_likelier_one():
 def test_beams_and_many_ways_to_read_are_refused_together():
     with pytest.raises(ValueError, match="tsp: expected beam without augment and starts"):
         tsp.Evaluation(beam=2, augment=8)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
+def test_a_card_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="tsp: expected a card for device=cuda, got none"):
+        tsp.Evaluation(device="cuda")
+
+
+def test_tours_are_looked_for_where_that_is_said():
+    found = tsp.evaluate(untrained(tsp, TOURING), tsp.Evaluation(5, 3, device="cpu"))
+    assert found == tsp.evaluate(untrained(tsp, TOURING), tsp.Evaluation(5, 3)) | {
+        "seconds": found["seconds"]
+    }

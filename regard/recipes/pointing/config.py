@@ -17,7 +17,7 @@ MODELS: dict[type, type[nn.Module]] = {
 }
 
 TRAINING = Training(
-    steps=20_000,
+    steps=16_000,
     optimizer=Optimizer("adam", rate=1e-3, betas=(0.9, 0.98)),
     schedule=Schedule("cosine", warmup=500),
     captured=True,
