@@ -132,8 +132,8 @@ class Recipe:
     def _answered(self, loaded: Any, input: str) -> tuple[np.ndarray, list[int]]:
         """The points that were given, and at which of them a model points."""
         points = asked.given(self.name, input, drawn.learned(self, loaded).inputs)
-        how = self.usual or self.evaluation()
-        return points, self._pointed(loaded, [self.ready(points)], how)[0]
+        seen = self.ready(points)
+        return points, self._pointed(loaded, [seen], self.usual or self.evaluation())[0]
 
     def _pointed(self, loaded: Any, points: list[np.ndarray], how: Any) -> list[list[int]]:
         """What a model answers; more points than a vocabulary can say are refused."""
