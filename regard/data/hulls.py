@@ -193,26 +193,6 @@ def same_polygon(a: Sequence[int], b: Sequence[int]) -> bool:
     return other in turned
 
 
-def right(answers: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Which rows (B,) of answers (B, T) are the polygons of truth (B, S), as in `same_polygon`.
-
-    What stands behind the first −1 of a row does not count; no vertex of `truth` comes twice.
-    """
-    steps = max(answers.shape[1], truth.shape[1])
-    return (_normal(answers, steps) == _normal(truth, steps)).all(1)
-
-
-def _normal(polygons: np.ndarray, steps: int) -> np.ndarray:
-    """Polygons (B, steps) from their lowest vertex on, towards the lower of its two neighbours."""
-    sizes = (polygons >= 0).cumprod(1).sum(1, keepdims=True)
-    step = np.arange(steps)
-    filled = np.pad(polygons, ((0, 0), (0, steps - polygons.shape[1])))
-    lowest = np.where(step < sizes, filled, np.iinfo(np.int64).max).argmin(1, keepdims=True)
-    ways = (np.take_along_axis(filled, (lowest + way * step) % sizes.clip(1), 1) for way in (1, -1))
-    forth, back = (np.where(step < sizes, way, -1) for way in ways)
-    return np.where(forth[:, 1:2] <= back[:, 1:2], forth, back)
-
-
 def finite(where: str, points: np.ndarray) -> np.ndarray:
     """The points (n, 2) as float64, if they are such."""
     if points.ndim != 2 or points.shape[1] != 2:

@@ -1,4 +1,4 @@
-"""All steps of tours in few operations each, on a CPU. The twin of the kernel in `tour_steps`.
+"""All steps of tours in few operations each, wherever no kernel takes them. Their twin.
 
 How well a query at one point goes with another is the sum of what depends on where the tour began
 and of what depends on where it is; the second is one product for all pairs of points, so that a
@@ -41,10 +41,11 @@ def _walked(tables: Tables, sizes: Sizes, starts: Tensor | None, drawn: bool) ->
     scale = (E // H) ** -0.5
     pairs = (now @ keys.mT).mul_(scale).view(B * H * N, N)
     # where the rows of each head of an instance begin (B, H, 1), and those of an instance (B, 1)
-    of_heads, of_rows = torch.arange(B * H).view(B, H, 1) * N, torch.arange(B)[:, None] * N
+    rows = torch.arange(B * H, device=keys.device) * N
+    of_heads, of_rows = rows.view(B, H, 1), rows[:B, None]
     pointers, values = tables.pointers.mT, values.flatten(0, 1)
-    gone = torch.arange(N) >= tables.lengths[:, None]
-    unseen = torch.zeros(B, S, N, dtype=keys.dtype).masked_fill_(gone[:, None], -torch.inf)
+    gone = torch.arange(N, device=keys.device) >= tables.lengths[:, None]
+    unseen = keys.new_zeros(B, S, N).masked_fill_(gone[:, None], -torch.inf)
 
     def matches(query: Tensor) -> Tensor:
         """What a part of every query of a tour (B, S, E) matches of what is seen (B, H, S, N)."""

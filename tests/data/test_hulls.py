@@ -7,7 +7,7 @@ import pytest
 
 from regard.data import vinyals
 from regard.data.cache import folders
-from regard.data.hulls import Hull, area, hull, is_simple, right, same_polygon, turn, wrapped
+from regard.data.hulls import Hull, area, hull, is_simple, same_polygon, turn, wrapped
 from regard.data.instances import InstanceBatches, Task, scattered
 
 PLACE = "pointer_vinyals/convex_hull_5_test.txt.gz"
@@ -157,28 +157,6 @@ def test_a_polygon_is_the_same_from_anywhere_either_way():
     assert not same_polygon([0, 1, 4, 3], [0, 1, 4])
     assert not same_polygon([0, 1, 2], [0, 1, 2, 0])
     assert same_polygon([], []) and not same_polygon([], [0])
-
-
-def test_right_rows_are_the_same_polygons():
-    truth = np.array([[0, 1, 4, 3], [0, 1, 2, -1], [2, 5, 3, -1]])
-    answers = np.array(
-        [
-            [[4, 3, 0, 1, -1], [2, 1, 0, -1, 7], [2, 3, 5, -1, -1]],
-            [[0, 4, 1, 3, -1], [0, 1, 2, 0, -1], [2, 5, -1, 3, -1]],
-        ]
-    )
-    assert right(truth, truth).all()
-    assert right(answers[0], truth).tolist() == [True, True, True]
-    assert right(answers[1], truth).tolist() == [False, False, False]
-    assert not right(np.full((3, 1), -1), truth).any()
-
-
-def test_right_agrees_with_same_polygon():
-    random = np.random.default_rng(0)
-    one, other = random.permuted(np.tile(np.arange(4), (2, 300, 1)), axis=2)
-    expected = [same_polygon(a, b) for a, b in zip(one.tolist(), other.tolist(), strict=True)]
-    assert right(one, other).tolist() == expected
-    assert 0 < sum(expected) < 300
 
 
 @pytest.mark.parametrize("settings", [{"least": 2}, {"most": 4}, {"least": 60}])

@@ -5,7 +5,6 @@ import torch
 from torch.testing import assert_close
 
 from regard import recording
-from regard.functional.pointing import taken
 from regard.kernels import tour
 from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
 
@@ -76,5 +75,3 @@ def test_where_somebody_looks_the_steps_are_seen():
         loud = model.log_probability(read, tours, begun=True)
     assert seen.names()
     assert_close(loud, quiet, rtol=1e-3, atol=1e-4)
-    when = taken((tours + 1).flatten(0, 1), N + 1)
-    assert when.shape == (B * 20, N + 1)

@@ -38,3 +38,10 @@ def test_points_are_drawn_as_often_as_they_are_likely():
     drawn = tour_plain.walked(made, sizes(), begin, True)[..., 1]
     often = torch.stack([(drawn == k).double().mean(1) for k in range(5)], 1)
     assert_close(often.float(), likely(made), atol=0.03, rtol=0)
+
+
+def test_all_that_is_made_is_made_where_the_points_are():
+    made, begin = tables(), starts()
+    there = tour_plain.walked(made, sizes(), begin, False)
+    with torch.device("meta"):
+        assert torch.equal(tour_plain.walked(made, sizes(), begin, False), there)
