@@ -45,7 +45,6 @@ def alone(
     table = b.to(tl.int64) * N * E
     one = h[:, None] * D + d[None, :]  # a row of a table (H, D)
     all_of_them = table + k[:, None, None] * E + one[None]  # (K, H, D)
-    real = (k < N)[:, None, None]
     written = tours + row.to(tl.int64) * T
     always = tl.load(fixed + b * E + one).to(tl.float32)
     # a tour that has not begun is part of every point alike
@@ -60,16 +59,18 @@ def alone(
         q = base
         if t > 0:
             q += tl.load(last + table + at * E + one).to(tl.float32)
-        kt = tl.load(keys + all_of_them, mask=real, other=0.0).to(tl.float32)
+        # what is not left is not read
+        seen = left[:, None, None]
+        kt = tl.load(keys + all_of_them, mask=seen, other=0.0).to(tl.float32)
         match = tl.sum(kt * q[None], 2) * glimpse_scale  # (K, H)
         match = tl.where(left[:, None], match, float("-inf"))
         peak = tl.max(match, 0)
         # a tour that is over sees nothing, and what it finds is not written
         weights = tl.exp(match - tl.where(peak == float("-inf"), 0.0, peak)[None])
         weights = weights / tl.maximum(tl.sum(weights, 0), 1e-30)[None]
-        vt = tl.load(values + all_of_them, mask=real, other=0.0).to(tl.float32)
+        vt = tl.load(values + all_of_them, mask=seen, other=0.0).to(tl.float32)
         read = tl.sum(vt * weights[:, :, None], 0)  # (H, D)
-        pt = tl.load(pointers + all_of_them, mask=real, other=0.0).to(tl.float32)
+        pt = tl.load(pointers + all_of_them, mask=seen, other=0.0).to(tl.float32)
         scores = tl.sum(tl.sum(pt * read[None], 2), 1) * pointer_scale  # (K,)
         if DRAWN:
             if CLIPPED:

@@ -43,7 +43,9 @@ def walked(tables: Tables, sizes: Sizes, starts: Tensor | None, drawn: bool) -> 
         "num_stages": 1,
     }
     if S <= FEW and sizes.heads & (sizes.heads - 1) == 0:
-        alone[(B * S,)](*given, **how, num_warps=4 if how["K"] <= 64 else 8)
+        # a warp for so many bytes of a column of a table, measured
+        warps = max(2, min(8, how["K"] * tables.keys.element_size() // 128))
+        alone[(B * S,)](*given, **how, num_warps=warps)
     else:
         # numbers of 32 bits are multiplied whole, as elsewhere, in three products of fewer bits
         steps[(B, triton.cdiv(S, ROWS))](

@@ -103,6 +103,12 @@ def test_there_are_eight_ways_to_turn_a_square(augment):
         tsp.Evaluation(augment=augment)
 
 
+@pytest.mark.parametrize("leader", [0.5, math.nan])
+def test_the_shortest_tour_counts_no_less_than_another(leader):
+    with pytest.raises(ValueError, match=f"^tsp: expected leader of at least 1, got {leader}$"):
+        tsp.Config(leader=leader)
+
+
 def test_a_vocabulary_makes_no_tours():
     few = replace(tsp.Config().data, least=3, most=7, every=1)
     with pytest.raises(ValueError, match="tsp: expected a model that points, got says=vocabulary"):

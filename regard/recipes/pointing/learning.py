@@ -15,17 +15,22 @@ def supervised(model: nn.Module, batch: Instances) -> Tensor:
     return -found.sum() / steps
 
 
-def reinforced(model: Any, batch: Instances) -> Tensor:
+def reinforced(model: Any, batch: Instances, *, leader: float = 1.0) -> Tensor:
     """REINFORCE over tours from every city, each against the mean of all: Kwon et al. 2020 (POMO).
 
     The tours are drawn without a gradient; their log-probabilities are one call.
+
+    Args:
+        leader: how many times as much as another the shortest tour of an instance counts, since
+            the shortest is what is asked for: Wang et al. 2024. 1 is POMO itself.
     """
     B, N = batch.points.shape[:2]
     read = model.read(batch.points, batch.lengths)
     starts = torch.arange(N, device=batch.points.device).expand(B, N)
     tours = model.walked(read, starts=starts, drawn=True)
     cost = lengths(batch.points, tours)
-    gained = cost - cost.mean(1, keepdim=True)
+    leads = cost <= cost.amin(1, keepdim=True)
+    gained = (cost - cost.mean(1, keepdim=True)) * torch.where(leads, leader, 1.0)
     found = model.log_probability(read, tours, begun=True).sum(-1)
     return (gained * found).mean()
 

@@ -26,6 +26,11 @@ def as_pointed(model: Any, points: list[np.ndarray], task: Any, how: Any) -> lis
     return asked.told(pointed(model, batch, beam=how.beam), orders)
 
 
+def from_answers(config: Config) -> Callable[..., Any]:
+    """Whatever is set, learn from answers that are known."""
+    return supervised
+
+
 def as_given(model: Any, points: np.ndarray, answer: list[int], task: Any) -> np.ndarray:
     """The points as they are."""
     return points
@@ -47,7 +52,7 @@ class Recipe:
         said: of points, an answer and whether the best one is to be found, what a person is told
             and the same as data; what cannot be answered is refused in it.
         answered: how answers are found.
-        loss: what is learned from.
+        learns: of settings, what is learned from.
         usual: how what a person gives is answered; None as an evaluation is by default.
         seen: points as they were read when an answer was found.
         development: of so many points each, how many instances decide what is best.
@@ -66,7 +71,7 @@ class Recipe:
     ready: Callable[[np.ndarray], np.ndarray]
     example: str
     answered: Callable[[Any, list[np.ndarray], Any, Any], list[list[int]]] = as_pointed
-    loss: Callable[..., Any] = supervised
+    learns: Callable[[Any], Callable[..., Any]] = from_answers
     usual: Any = None
     seen: Callable[[Any, np.ndarray, list[int], Any], np.ndarray] = as_given
     development: tuple[tuple[int, int], ...] = ((50, 512),)

@@ -28,7 +28,7 @@ def trained(recipe: Any, config: Config, **where: Any) -> Result:
     task = config.data
     sized = _sized(config.model, task, recipe.follows)
     batches = InstanceBatches(task, seed=config.training.seed, **vars(config.batches))
-    learning = Learning(recipe.loss, batches, _judge(recipe, task))
+    learning = Learning(recipe.learns(config), batches, _judge(recipe, task))
     folder, fitted = drawn.fitted(
         recipe.name, config, lambda: MODELS[type(sized)](sized), learning, **where
     )

@@ -47,9 +47,9 @@ class TwoChoices(nn.Module):
         return torch.stack([torch.full_like(found, self.constant), found], -1)
 
 
-def gradient(model):
+def gradient(model, **how):
     batch = Instances(SQUARE, torch.tensor([4]), torch.zeros(1, 0).long())
-    (found,) = torch.autograd.grad(reinforced(model, batch), [model.choice])
+    (found,) = torch.autograd.grad(reinforced(model, batch, **how), [model.choice])
     return float(found)
 
 
@@ -60,6 +60,17 @@ def test_a_gradient_of_two_choices_by_hand():
     # one of four is 3/2 LONGER than the mean, the others by 1/2 shorter
     one = [STRAIGHT, CROSSED, STRAIGHT, STRAIGHT]
     assert gradient(TwoChoices(one)) == pytest.approx(-3 / 8 * LONGER)
+
+
+def test_a_gradient_with_a_leader_by_hand():
+    # of four, one is 3/2 shorter than the mean and counts ten times, the others 1/2 LONGER
+    one = [CROSSED, STRAIGHT, CROSSED, CROSSED]
+    assert gradient(TwoChoices(one), leader=10.0) == pytest.approx(-(15 + 3 / 2) / 8 * LONGER)
+
+
+def test_leaders_that_are_as_short_as_each_other_all_lead():
+    both = [STRAIGHT, CROSSED, STRAIGHT, CROSSED]
+    assert gradient(TwoChoices(both), leader=3.0) == pytest.approx(-LONGER)
 
 
 @pytest.mark.parametrize("only", [STRAIGHT, CROSSED])
