@@ -21,6 +21,7 @@ run: $(READY)  ## Set up, then train a small translator and show what it looks a
 	@echo "  regard train translate data.pairs=mine.tsv      your own pairs"
 	@echo "  regard predict translate-en-de \"A man is riding a bicycle.\"      a trained Transformer"
 	@echo "  regard look copy \"01101001 11110000\" -o tape.png                    a Neural Turing Machine at work"
+	@echo "  regard look tsp \"0.1,0.2 0.9,0.1 0.5,0.5 0.8,0.9 0.2,0.8\" -o tour.png  a pointer network on a round trip"
 	@echo "  for f in examples/*.py; do python \$$f; done     five short scripts"
 	@echo "where regard and python are those of $(BIN)"
 
