@@ -10,6 +10,7 @@
 What came of it is in docs/results.md.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -64,7 +65,7 @@ class Config:
 
     def __post_init__(self) -> None:
         refuse("tsp", self)
-        if not self.leader >= 1:
+        if not 1 <= self.leader < math.inf:
             raise ValueError(f"tsp: expected leader of at least 1, got {self.leader}")
         if isinstance(self.model, PointerNetworkConfig) and self.model.says != "pointer":
             raise ValueError(f"tsp: expected a model that points, got says={self.model.says}")

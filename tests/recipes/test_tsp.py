@@ -103,7 +103,7 @@ def test_there_are_eight_ways_to_turn_a_square(augment):
         tsp.Evaluation(augment=augment)
 
 
-@pytest.mark.parametrize("leader", [0.5, math.nan])
+@pytest.mark.parametrize("leader", [0.5, math.nan, math.inf])
 def test_the_shortest_tour_counts_no_less_than_another(leader):
     with pytest.raises(ValueError, match=f"^tsp: expected leader of at least 1, got {leader}$"):
         tsp.Config(leader=leader)
