@@ -90,7 +90,7 @@ def _judged(posed: Asked, answers: list[list[int]], how: Any) -> dict[str, Any]:
     return {
         "accuracy": fmean(right),
         "area": fmean(covered) if covered else 0.0,
-        "crossing": 1 - fmean(simple),
+        "crossing": fmean(not each for each in simple),
     }
 
 
