@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from regard.config import override
 from regard.data import proving, tours
 from regard.data.tours import Tour
 from regard.models.attention_pointer import AttentionPointerConfig
@@ -71,16 +72,11 @@ class Config:
             raise ValueError(f"tsp: expected a model that points, got says={self.model.says}")
 
 
-LIKE = {
-    "lstm": Config(
-        name="lstm",
-        data=Tour(5, 20),
-        model=PointerNetworkConfig(follows="each"),
-        training=replace(LEARNING, precision="32-true", steps=8000),
-        batches=Batches(128),
-        leader=1.0,
-    )
-}
+_LSTM = (
+    *("model=pointer_network", "data.least=5", "data.most=20", "data.every=1"),
+    *("training.precision=32-true", "training.steps=8000", "batches.rows=128", "leader=1"),
+)
+LIKE = {"lstm": override(Config(name="lstm"), _LSTM)}
 
 
 @dataclass(frozen=True)
@@ -222,10 +218,6 @@ RECIPE = Recipe(
 )
 run, evaluate, predict, trace, known = RECIPE.offered()
 EXAMPLE = RECIPE.example
-_LSTM = (
-    *("model=pointer_network", "data.least=5", "data.most=20", "data.every=1"),
-    *("training.precision=32-true", "training.steps=8000", "batches.rows=128", "leader=1"),
-)
 GRIDS = {
     "paper": Grid(
         "Who points at cities, and how it reads them",

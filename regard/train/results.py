@@ -19,8 +19,9 @@ HEAD = """# Results
 
 Written by `python -m benchmarks.results` from what `regard train RECIPE grid=NAME` measured; no
 number here is typed by hand. A number is the mean over the seeds, and after ± stands half the way
-from the lowest to the highest. Time is that of one training, judging and checkpoints with it. The
-command of a row trains that row; where it names no grid, `training.seed=…` chooses the seed.
+from the lowest to the highest. Time is that of one training, judging and checkpoints with it; where
+trainings of a table ran side by side on one machine, it is longer than alone. The command of a row
+trains that row; where it names no grid, `training.seed=…` chooses the seed.
 """
 
 
