@@ -9,7 +9,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench format clean
+.PHONY: help run test check page bench format clean
 
 help:  ## List these commands.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | awk -F' [|] ' '{ printf "%-14s %s\n", $$1, $$2 }'
@@ -36,6 +36,13 @@ check: $(READY)  ## The fast loop: lint, types and tests/test_tiny.py, under 30 
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest tests/test_tiny.py
+
+page:  ## Check, test and build the page of regard serve; needs Node 20 or newer.
+	@command -v npm >/dev/null || { echo "make: npm was not found; the page is built with Node 20 or newer (on Debian and Ubuntu: apt install nodejs npm). Its build comes along in regard/view/page/: without a change in page/ nobody needs Node"; exit 1; }
+	cd page && npm ci --no-audit --no-fund
+	cd page && npm run check
+	cd page && npm test
+	cd page && npm run build
 
 bench: $(READY)  ## Measure every claim of speed.
 	$(BIN)/python -m benchmarks

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for editors and mypy, who read and do not run
     from regard import layers
     from regard.door import attend, log_probability, logits, use_backend, weigh, why
-    from regard.functional import biases, rules, scores, selects
-    from regard.looking import look
+    from regard.functional import biases, edits, rules, scores, selects
+    from regard.looking import edit, look
     from regard.zoo import load
 
 __version__ = "0.1.0"
@@ -23,6 +23,8 @@ __version__ = "0.1.0"
 __all__ = [
     "attend",
     "biases",
+    "edit",
+    "edits",
     "layers",
     "load",
     "log_probability",
@@ -39,6 +41,7 @@ __all__ = [
 # Where the public names live. `load` comes alone: attending needs no zoo.
 _MODULES = {
     "biases": "regard.functional.biases",
+    "edits": "regard.functional.edits",
     "layers": "regard.layers",
     "rules": "regard.functional.rules",
     "scores": "regard.functional.scores",
@@ -46,7 +49,7 @@ _MODULES = {
 }
 _FUNCTIONS = {
     "regard.door": ("attend", "log_probability", "logits", "use_backend", "weigh", "why"),
-    "regard.looking": ("look",),
+    "regard.looking": ("edit", "look"),
 }
 
 

@@ -246,6 +246,41 @@ def why(
         say("\n".join(f"{visible(name)}: {w}" for name, w in found.items()) or "none was seen")
 
 
+@app.command()
+def serve(
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 0,
+    browser: options.Browser = True,
+    trace: options.Traces = None,
+    budget: options.Budget = 2048,
+) -> None:
+    """Open the page: pick a model, give it an input, and see what it attends to.
+
+    \b
+    regard serve
+    regard serve --no-browser --port 8080
+    regard serve --trace seen.safetensors     saved by regard.view.save
+    """
+    from regard.view.serving import start
+
+    start.refuse_missing()
+    with patience("starting"):
+        from regard import offering
+        from regard.train.runs import RUNS
+
+        desk, place = offering.desk(trace or [], runs=RUNS, budget=budget * 2**20, report=note)
+    browse = start.in_browser if browser else None
+    start.serve(desk, host=host, port=port, place=place, ready=_serving, browse=browse)
+
+
+def _serving(address: str, reachable: bool) -> None:
+    """Say where the page is, and who can come."""
+    if reachable:
+        note("warning: others than this machine can reach it; whoever has the address may come in")
+    say(address)
+    note("Ctrl-C ends it")
+
+
 def _tabled(plan: Any, *, jobs: int | None, whole: bool, as_json: bool) -> None:
     """Train a whole table, write it into its folder and show it."""
     from rich.console import Console

@@ -11,10 +11,11 @@ from torch import Tensor
 from regard import check, looking, mkl
 from regard.functional import attention as plain
 from regard.functional.biases import Bias
-from regard.functional.call import Call, Why, checked, dropping, ordinary, spread
+from regard.functional.call import Call, Why, checked, dropping, heard, ordinary, spread
+from regard.functional.edited import drawn, logs
 from regard.functional.rules import Rule, causal
 from regard.functional.scores import Additive, Score, scaled_dot
-from regard.functional.selects import Drawn, Sampled, Select, softmax
+from regard.functional.selects import HIDDEN, Select, softmax
 from regard.kernels import chunked, flex, fused, one_query, one_query_plain, sdpa, tour
 
 Backend = Literal["auto", "reference", "sdpa", "flex", "triton", "chunked"]
@@ -23,6 +24,9 @@ mkl.ready()
 
 # A plain variable: torch.compile guards on it and follows it, which it cannot do with a ContextVar.
 _asked: Backend = "auto"
+
+# Layers and models know the door alone: by this, a method beside `forward` has a name for looks.
+named = looking.named
 
 
 def attend(
@@ -64,10 +68,10 @@ def attend(
             return fused.everything(q, k, v, score)
     with looking.aside():
         call = checked(q, k, v, score=score, select=select, rule=rule, bias=bias)
-        call = _drawn(dropping(call, dropout))
+        call = _drawn(looking.edited(dropping(call, dropout)))
         backend = _chosen(call)
         looking.show(call, partial(_why, call, backend))
-        return _run(backend, call)
+        return heard(call, _run(backend, call))
 
 
 def weigh(
@@ -81,10 +85,9 @@ def weigh(
 ) -> Tensor:
     """The weights (B, H, Q, K), for those who need them whole; arguments as in `attend`."""
     with looking.aside():
-        call = _drawn(
-            checked(q, k, None, score=score, select=select, rule=rule, bias=bias, where="weigh")
-        )
-        return _formed(call, "weigh", lambda: call.select(_logits(call)))
+        call = checked(q, k, None, score=score, select=select, rule=rule, bias=bias, where="weigh")
+        call = _drawn(looking.edited(call))
+        return _formed(call, "weigh", lambda: heard(call, call.select(_logits(call))))
 
 
 def logits(
@@ -98,7 +101,8 @@ def logits(
     """The scores before selecting (B, H, Q, K), −inf where not seen; arguments as in `attend`."""
     with looking.aside():
         call = checked(q, k, None, score=score, rule=rule, bias=bias, where="logits")
-        return _formed(call, "logits", lambda: _logits(call))
+        call = _drawn(looking.edited(call))
+        return _formed(call, "logits", lambda: _said(call))
 
 
 def log_probability(
@@ -120,14 +124,13 @@ def log_probability(
     """
     with looking.aside():
         call = checked(q, k, None, score=score, rule=rule, bias=bias, where="log_probability")
+        call = _drawn(looking.edited(call))
         B, H, Q, K = call.sizes
         check.integers("log_probability", "index", index)
         check.shape("log_probability", "index", index, B=B, H=H, Q=Q)
         if check.readable(index) and bool(((index < -1) | (index >= K)).any()):
             raise ValueError(f"log_probability: expected index from -1 to K - 1 = {K - 1}")
-        refused = fused.why_not_pointing(call)
-        able = ["reference", "chunked", *([] if refused else ["triton"])]
-        why = _only("log_probability", "it only reads values", able, triton=refused)
+        why = _pointing(call)
         looking.show(call, lambda: why)
         if 0 in call.sizes:
             return call.q.new_zeros(B, H, Q)
@@ -189,16 +192,24 @@ def read_few(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     return one_query_plain.read(q, k, v, bias)
 
 
+def alone() -> bool:
+    """Whether nobody looks and nothing is edited, so that a way past this door may be taken."""
+    return not looking.watched()
+
+
 def walked(
     tables: tour.Tables, sizes: tour.Sizes, *, starts: Tensor | None = None, drawn: bool = False
 ) -> Tensor:
-    """Whole tours by attention (B, S, N); nothing learns. Arguments as in `kernels.tour.walked`."""
+    """Whole tours by attention (B, S, N), where it is `alone`; nothing learns.
+
+    Arguments as in `kernels.tour.walked`.
+    """
     return tour.walked(tables, sizes, starts=starts, drawn=drawn)
 
 
 def tours_at_once(tables: tour.Tables, sizes: tour.Sizes) -> bool:
     """Whether one kernel may say how likely tours were: nobody looks, nor asks for a backend."""
-    return _asked == "auto" and not looking.watched() and tour.fused(tables, sizes)
+    return _asked == "auto" and alone() and tour.fused(tables, sizes)
 
 
 def tours_said(tables: tour.Tables, sizes: tour.Sizes, tours: Tensor, taken: Tensor) -> Tensor:
@@ -249,9 +260,9 @@ def _order(call: Call) -> tuple[str, ...]:
 
 def _drawn(call: Call) -> Call:
     """The call with its keys drawn already, so that a look keeps the very ones that are read."""
-    if not isinstance(call.select, Sampled) or not looking.watched():
+    if not looking.watched():
         return call
-    return replace(call, select=Drawn(call.select.draw(_logits(call))))
+    return replace(call, select=drawn(call.select, partial(_logits, call)))
 
 
 def _why(call: Call, backend: str) -> Why:
@@ -272,9 +283,37 @@ def _logits(call: Call) -> Tensor:
     return plain.logits(call.q, k, score=score, rule=call.rule, bias=call.bias)
 
 
+def _said(call: Call) -> Tensor:
+    """The logits as an edit leaves them: their softmax is what its select gives.
+
+    A head that is not heard says nothing: 0 for all that it sees.
+    """
+    scores = _logits(call)
+    said = scores if call.select is softmax else logs(call.select(scores))
+    if call.heads is None:
+        return said
+    return said.where(call.heads[:, None, None], scores.masked_fill(scores != HIDDEN, 0))
+
+
 def _plain_log_probability(call: Call, index: Tensor) -> Tensor:
+    if _edited(call):
+        return plain.log_share(_said(call), index)
     k = spread(call.k, call.q.shape[1])
     return plain.log_probability(call.q, k, index, score=call.score, rule=call.rule, bias=call.bias)
+
+
+def _edited(call: Call) -> bool:
+    """Whether an edit made of a softmax what no kernel of it knows."""
+    return call.select is not softmax or call.heads is not None
+
+
+def _pointing(call: Call) -> Why:
+    """Who gives log-probabilities for the call."""
+    if _edited(call):
+        return _only("log_probability", "an edit made it other than a softmax", ["reference"])
+    refused = fused.why_not_pointing(call)
+    able = ["reference", "chunked", *([] if refused else ["triton"])]
+    return _only("log_probability", "it only reads values", able, triton=refused)
 
 
 def _formed(call: Call, where: str, run: Callable[[], Tensor]) -> Tensor:

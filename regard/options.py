@@ -40,6 +40,11 @@ Beam = Annotated[
 Prove = Annotated[
     bool, typer.Option("--prove", help="Also find the best answer that there is, and prove it.")
 ]
+Host = Annotated[str, typer.Option(help="Any other lets others than this machine in.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
+Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open it, or not.")]
+Traces = Annotated[list[Path] | None, typer.Option("--trace", help="A saved trace to open.")]
+Budget = Annotated[int, typer.Option(min=16, help="MB for models and traces in memory.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 

@@ -5,12 +5,17 @@ import sys
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 import regard
 from regard import (
     attend,
     biases,
+    door,
+    edit,
+    edits,
     log_probability,
     logits,
     rules,
@@ -317,4 +322,78 @@ def test_another_backend_is_followed_after_compiling():
 
 def test_the_package_offers_what_the_contract_names():
     named = "attend weigh logits log_probability why use_backend look scores rules biases selects"
-    assert set(named.split()) <= set(regard.__all__)
+    assert set(f"{named} edit edits".split()) <= set(regard.__all__)
+
+
+# What an edit leaves of a call, whoever asks.
+
+
+class Asking(nn.Module):
+    """Asks the door whatever it is given to ask."""
+
+    def forward(self, ask, *given, **named):
+        return ask(*given, **named)
+
+
+def edited(change, ask, *given, **named):
+    with edit(model := Asking(), {"Asking": change}):
+        return model(ask, *given, **named)
+
+
+@pytest.mark.parametrize("backend", ["reference", "sdpa", "chunked"])
+def test_a_head_that_is_not_heard_reads_zeros_on_every_backend(backend):
+    q, k, v = tensors()
+    named = {"rule": rules.window(2)} if backend == "chunked" else {}
+    with use_backend(backend):
+        found, before = edited(edits.ablate(1), attend, q, k, v, **named), attend(q, k, v, **named)
+    assert not found[:, 1].any() and torch.equal(found[:, [0, 2]], before[:, [0, 2]])
+
+
+def test_a_head_that_is_not_heard_weighs_nothing_and_says_nothing():
+    q, k, _ = tensors()
+    rule, index = rules.causal, torch.zeros(B, H, Q).long()
+    seen = rules.dense(rule, B, H, Q, K)
+    change = edits.ablate(1)
+    assert not edited(change, weigh, q, k, rule=rule)[:, 1].any()
+    said = edited(change, logits, q, k, rule=rule)
+    assert torch.equal(said[:, 1] == 0, seen[:, 1]) and (said[:, 1] == 0).logical_not().any()
+    likely = edited(change, log_probability, q, k, index, rule=rule)
+    assert_close(likely[:, 1], -seen[:, 1].sum(-1).log())
+    assert_close(likely[:, 0], log_probability(q, k, index, rule=rule)[:, 0])
+
+
+SELECTED = [
+    edits.heat(0.5),
+    edits.force(2, 0, 0.7),
+    edits.select(selects.sparsemax),
+    edits.chain(edits.hide([(1, 0)]), edits.score(scores.dot), edits.heat(3.0)),
+]
+
+
+@pytest.mark.parametrize("change", SELECTED, ids=str)
+def test_what_points_points_by_the_edited_weights(change):
+    q, k, _ = tensors()
+    index = torch.zeros(B, H, Q).long()
+    weights = edited(change, weigh, q, k)
+    assert_close(edited(change, logits, q, k).softmax(-1), weights)
+    assert_close(edited(change, log_probability, q, k, index), weights[..., 0].log())
+
+
+def test_pointing_that_is_edited_runs_on_the_reference_alone():
+    q, k, _ = tensors()
+    with use_backend("chunked"), pytest.raises(ValueError, match="an edit made it other than a"):
+        edited(edits.heat(2.0), log_probability, q, k, torch.zeros(B, H, Q).long())
+
+
+@pytest.mark.parametrize("ask", [attend, weigh, logits])
+def test_an_edit_is_nothing_to_an_empty_call(ask):
+    q, k, v = torch.randn(B, H, 0, D), torch.randn(B, H, K, D), torch.randn(B, H, K, DV)
+    given = (q, k, v) if ask is attend else (q, k)
+    change = edits.chain(edits.heat(2.0), edits.ablate(0), edits.force(None, 1, 0.5))
+    assert edited(change, ask, *given).shape == ask(*given).shape
+
+
+def test_nobody_is_alone_while_a_model_is_edited():
+    assert door.alone()
+    with edit(Asking(), {}):
+        assert not door.alone() and not door.swift(torch.randn(2, 3))

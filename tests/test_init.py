@@ -10,7 +10,7 @@ import pytest
 import regard
 from regard import functional
 
-MODULES = ["biases", "rules", "scores", "selects"]
+MODULES = ["biases", "edits", "rules", "scores", "selects"]
 
 
 def python(*lines: str) -> str:

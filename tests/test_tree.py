@@ -44,9 +44,11 @@ MAY_IMPORT = {
     "options": set(),
     "asking": {"meant", "config", "train", "zoo"},
     "drawing": {"asking", "options", "view"},
+    "offering": {"asking", "looking", "zoo", "view"},
     "cli": {
         "asking",
         "drawing",
+        "offering",
         "options",
         "terminal",
         "config",
@@ -66,12 +68,16 @@ ANYBODYS |= {"one_query_linear", "one_query_norm", "one_query_top", "tape", "tap
 ANYBODYS |= {"tour_sizes"}
 # What only one part may import, even inside a function.
 ONLY_IN = {"triton": "kernels", "starlette": "view", "uvicorn": "view"}
+ONLY_IN |= {"PIL": "view", "anywidget": "view"}
 # What `import regard` must not load: it is slow, or it is not everywhere.
-HEAVY = "lightning lightning_fabric matplotlib starlette tokenizers transformers triton uvicorn"
+HEAVY = (
+    "PIL anywidget lightning lightning_fabric matplotlib starlette tokenizers transformers triton "
+    "uvicorn"
+)
 # What a machine with the run-time dependencies alone does not have.
 EXTRAS = (
-    "beartype gymnasium huggingface_hub hypothesis matplotlib PIL pytest sacrebleu scipy starlette "
-    "transformers triton uvicorn"
+    "anywidget beartype gymnasium huggingface_hub hypothesis matplotlib PIL playwright pytest "
+    "sacrebleu scipy starlette transformers triton uvicorn"
 )
 NO_PLACE = {"base", "common", "helper", "helpers", "misc", "util", "utils"}
 MAX_FILE, MAX_FUNCTION, MAX_KERNEL, MAX_ARGUMENTS, MAX_ALIKE = 400, 60, 120, 8, 0.5

@@ -7,6 +7,9 @@ import numpy as np
 
 from regard.data.episodes import Episodes, episodes, example, risen, typed
 
+# The most vectors that are said of what is typed.
+MOST_SAID = 10_000
+
 
 @dataclass(frozen=True)
 class Copy:
@@ -151,13 +154,19 @@ class RepeatCopy:
 
     def read(self, text: str) -> Episodes:
         """The episode of `01101001 11110000 x 3`, however many vectors and copies these are."""
-        found = re.fullmatch(r"(.*)[x×]\s*([1-9][0-9]*)\s*", text, re.DOTALL)
+        found = re.fullmatch(r"(.*)[x×]\s*([1-9][0-9]{0,8})\s*", text, re.DOTALL)
         if found is None:
             raise ValueError(
                 "repeat copy: expected vectors and how often to say them, "
                 f"as in {example(self.bits)} x 3, got {text!r}"
             )
         vectors, repeats = typed("repeat copy", found[1], self.bits), int(found[2])
+        if len(vectors) * repeats > MOST_SAID:
+            # before anything of that size is made
+            raise ValueError(
+                f"repeat copy: expected at most {MOST_SAID:,} vectors to say, "
+                f"got {len(vectors)} x {repeats}"
+            )
         task = replace(self, shortest=1, longest=len(vectors), fewest=1, most=repeats)
         return task._laid(vectors[None], np.array([len(vectors)]), np.array([repeats]))
 

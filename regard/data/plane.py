@@ -35,13 +35,23 @@ def read(given: str | Path, *, columns: int = 2, where: str = "read") -> np.ndar
     """
     path = _path(given)
     if path is None:
-        points = _points(where, str(given), columns)
-    elif path.name.lower().removesuffix(".gz").endswith(".tsp"):
+        return parsed(str(given), columns=columns, where=where)
+    if path.name.lower().removesuffix(".gz").endswith(".tsp"):
         points = _cities(f"{where}: {path}", text(where, path))
     else:
         points = _points(f"{where}: {path}", text(where, path), columns)
+    return _fitting(where, points, columns, str(path))
+
+
+def parsed(given: str, *, columns: int = 2, where: str = "parsed") -> np.ndarray:
+    """The points (n, columns) of a text, in any form of `read`; it is never taken for a file."""
+    return _fitting(where, _points(where, given, columns), columns, given)
+
+
+def _fitting(where: str, points: np.ndarray, columns: int, given: str) -> np.ndarray:
+    """The points, if they are of so many numbers each, and not too many."""
     if points.shape[1] != columns:
-        raise ValueError(f"{where}: expected numbers, got points of the plane in {path or given}")
+        raise ValueError(f"{where}: expected numbers, got points of the plane in {given}")
     if len(points) > MOST:
         raise ValueError(f"{where}: expected at most {MOST:,} points, got {len(points):,}")
     return points

@@ -89,7 +89,13 @@ def log_probability(
     bias: Bias | Tensor | None = None,
 ) -> Float[Tensor, "B H Q"]:
     """The log of the softmax at one key a query; −inf, with no gradient, if it may not be seen."""
-    scores = logits(q, k, score=score, rule=rule, bias=bias)
+    return log_share(logits(q, k, score=score, rule=rule, bias=bias), index)
+
+
+def log_share(
+    scores: Float[Tensor, "B H Q K"], index: Int[Tensor, "B H Q"]
+) -> Float[Tensor, "B H Q"]:
+    """The log of the softmax of scores at one key a query; −inf where that has none."""
     chosen = scores.gather(-1, index[..., None])
     hidden = chosen == HIDDEN
     # a row whose chosen key is hidden is opened first, so that no NaN flows back through it

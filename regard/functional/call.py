@@ -19,7 +19,14 @@ from regard.functional.selects import Gaussian, Select, softmax
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """What `attend` was asked for. Where nothing is read, the keys stand in for the values."""
+    """What `attend` was asked for. Where nothing is read, the keys stand in for the values.
+
+    An edit takes one call and gives another (`regard.edits`); two fields are there for it alone.
+
+    Args:
+        heads: which heads are heard (H,), bool; None is all. One that is not reads zeros.
+        begun: how many queries its attention had before this call, while an edit is open.
+    """
 
     q: Tensor
     k: Tensor
@@ -29,6 +36,8 @@ class Call:
     rule: Rule | None
     bias: Bias | None
     dropout: Number
+    heads: Tensor | None = None
+    begun: int = 0
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -100,7 +109,41 @@ def dropping(call: Call, dropout: Number) -> Call:
 
 def unread(call: Call) -> Call:
     """The call without its values: all that its weights need."""
-    return Call(call.q, call.k, call.k, call.score, call.select, call.rule, call.bias, 0.0)
+    return replace(call, v=call.k, dropout=0.0)
+
+
+def heard(call: Call, found: Tensor) -> Tensor:
+    """What the heads of a call found (B, H, …), zero where one of them is not heard."""
+    if call.heads is None:
+        return found
+    dead = ~call.heads.to(found.device)
+    return found.masked_fill(dead.view(-1, *(1 for _ in found.shape[2:])), 0)
+
+
+def recalled(call: Any, before: Call, *, where: str) -> Call:
+    """The call that a change made of the one before it, checked: it must be of the same sizes."""
+    if not isinstance(call, Call):
+        raise TypeError(f"{where}: expected a change to give a Call, got {check.kind(call)}")
+    made = checked(
+        call.q,
+        call.k,
+        call.v,
+        score=call.score,
+        select=call.select,
+        rule=call.rule,
+        bias=call.bias,
+        where=where,
+    )
+    wanted, got = ((*x.sizes, x.v.shape[3]) for x in (before, made))
+    if got != wanted:
+        form = check.shaped(dict(zip(("B", "H", "Q", "K", "Dv"), wanted, strict=True)))
+        raise ValueError(f"{where}: expected a call of the same sizes {form}, got {got}")
+    heads = call.heads
+    if heads is not None:
+        check.truths(where, "heads", heads)
+        check.shape(where, "heads", heads, H=wanted[1])
+        heads = heads.to(made.q.device)
+    return replace(dropping(made, call.dropout), heads=heads)
 
 
 def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:

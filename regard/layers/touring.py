@@ -12,6 +12,7 @@ from regard import check, door
 from regard.functional.pointing import taken
 from regard.functional.scores import Clipped, Score, scaled_dot
 from regard.kernels.tour_sizes import Sizes, Tables
+from regard.layers.pointer import refuse_stuck
 from regard.layers.sets import present
 
 
@@ -31,6 +32,23 @@ class Places(NamedTuple):
     lengths: Tensor  # (B,): how many points there are
 
 
+class Glimpse(nn.Module):
+    """What a query reads in all points that are left, before it chooses one of them.
+
+    It has no weights; it is a module so that a look and an edit tell it from the choice.
+    """
+
+    def __init__(self, heads: int):
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, places: Places, queries: Tensor, seen: Tensor) -> Tensor:
+        """What each of `queries` (B, Q, E) reads in the points that it sees (B, Q, E)."""
+        q, k, v = (_split(x, self.heads) for x in (queries, places.keys, places.values))
+        looked = door.attend(q, k, v, rule=seen[:, None])
+        return looked.transpose(1, 2).flatten(2)
+
+
 class Touring(nn.Module):
     """Where to go next, from where it began and where it is.
 
@@ -45,6 +63,7 @@ class Touring(nn.Module):
         if heads < 1 or width % heads:
             raise ValueError(f"Touring: width {width} does not split into {heads} heads")
         self.heads, self.clip = heads, clip
+        self.glimpse = Glimpse(heads)
         self.nodes = nn.Linear(width, 3 * width, bias=False)
         self.fixed = nn.Linear(width, width, bias=False)
         self.context = nn.Linear(2 * width, width, bias=False)
@@ -86,10 +105,11 @@ class Touring(nn.Module):
 
     def forward(self, places: Places, queries: Tensor, seen: Tensor) -> Tensor:
         """How much each of `queries` (B, Q, E) is for each point that is `seen` (B, Q, N)."""
-        looked, rule = self._glimpse(places, queries, seen), seen[:, None]
+        looked, rule = self.glimpse(places, queries, seen), seen[:, None]
         pointers = places.pointers[:, None]
         return door.logits(looked[:, None], pointers, score=self.score, rule=rule)[:, 0]
 
+    @door.named
     def log_probability(self, places: Places, tours: Tensor, *, begun: bool = False) -> Tensor:
         """The log-probability of each step of `tours` (B, S, T), given those before it.
 
@@ -118,7 +138,7 @@ class Touring(nn.Module):
             queries = torch.cat([self.begun(places)[:, None].expand(B, S, -1), queries], 1)
             index = torch.cat([tours[..., 0], index], 1)
             seen = torch.cat([left[:, None].expand(B, S, N), seen], 1)
-        looked = self._glimpse(places, queries, seen)[:, None]
+        looked = self.glimpse(places, queries, seen)[:, None]
         found = door.log_probability(
             looked,
             places.pointers[:, None],
@@ -138,19 +158,36 @@ class Touring(nn.Module):
         Args:
             starts: where each tour of an instance begins (B, S); None has one choose its own.
         """
+        if not door.alone():
+            return self._stepped(places, starts, drawn)
         sizes = Sizes(self.heads, self.clip)
         return door.walked(self._tables(places), sizes, starts=starts, drawn=drawn)
+
+    @torch.no_grad()
+    def _stepped(self, places: Places, starts: Tensor | None, drawn: bool) -> Tensor:
+        """The same for who looks: each step is one of `forward`, each tour a row of its own."""
+        B, N, _ = places.keys.shape
+        S = 1 if starts is None else starts.shape[1]
+        places = Places(*(x.repeat_interleave(S, 0) for x in places))
+        there = torch.arange(N, device=places.lengths.device) < places.lengths[:, None]
+        left, tours, queries = there, list[Tensor](), self.begun(places)[:, None]
+        for step in range(N):
+            logits = self(places, queries, left[:, None])[:, 0]
+            if drawn:
+                logits = logits - torch.empty_like(logits).exponential_().log_()
+            # a first step that is given is asked for too, so that queries count steps
+            given = starts.flatten() if starts is not None and step == 0 else None
+            if given is None:
+                refuse_stuck(logits, left, step)
+            tours.append(logits.argmax(-1) if given is None else given)
+            left = left.scatter(1, tours[-1][:, None], False)
+            queries = self.queries(places, tours[0][:, None], tours[-1][:, None])
+        return torch.stack(tours, 1).masked_fill(~there, -1).view(B, S, N)
 
     def _tables(self, places: Places) -> Tables:
         """What a kernel goes by."""
         begin = self.context(self.begin).to(places.fixed.dtype)
         return Tables(*places[:-1], begin, places.lengths)
-
-    def _glimpse(self, places: Places, queries: Tensor, seen: Tensor) -> Tensor:
-        """What each of `queries` (B, Q, E) reads in the points that it sees (B, Q, E)."""
-        q, k, v = (_split(x, self.heads) for x in (queries, places.keys, places.values))
-        looked = door.attend(q, k, v, rule=seen[:, None])
-        return looked.transpose(1, 2).flatten(2)
 
 
 def _rows(table: Tensor, index: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.door import weigh
+from regard.door import named, weigh
 from regard.functional import memory
 from regard.functional.scores import Cosine
 from regard.kernels import following, tape
@@ -101,6 +101,7 @@ class Heads(nn.Module):
             shift=self._shifts(raw.shift),
         )
 
+    @named
     def found(self, orders: Orders, state: State) -> Stages:
         """Where the heads go from where they are, stage by stage."""
         score = Cosine(orders.strength[..., None])

@@ -1,5 +1,8 @@
-"""What is seen through the door, and in anyone's model: `look`."""
+"""What is seen through the door, and changed on its way, in anyone's model: `look` and `edit`."""
 
-from regard.looking.looks import Seen, aside, look, show, watched
+from regard.looking.edits import edit
+from regard.looking.looks import Seen, look
+from regard.looking.paths import named
+from regard.looking.watching import altered, aside, edited, show, watched
 
-__all__ = ["Seen", "aside", "look", "show", "watched"]
+__all__ = ["Seen", "altered", "aside", "edit", "edited", "look", "named", "show", "watched"]

@@ -1,8 +1,12 @@
-"""PyTorch's own attention, read as a call of ours: nothing is computed until it is looked at."""
+"""PyTorch's own attention, read as a call of ours: nothing is computed until it is looked at.
+
+An edit reads it so as well, with its values, and then runs it as a call of ours.
+"""
 
 import sys
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from inspect import Signature, signature
 from typing import Any
 
@@ -10,13 +14,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.functional.call import Call, Why, checked
+from regard.functional import attention as plain
+from regard.functional.call import Call, Why, checked, dropping, spread
+from regard.functional.edited import drawn
 from regard.functional.rules import at, both, causal
 from regard.functional.scores import Dot
 
 Make = Callable[[], Call]
+Join = Callable[[Tensor], Tensor]
 
 WHY = Why("torch", {"torch": None})
+WHY_EDITED = Why("reference", {"reference": None, "torch": "an edited call is one of ours"})
 
 
 def of_sdpa(
@@ -32,20 +40,74 @@ def of_sdpa(
 ) -> tuple[Make, list[Tensor]]:
     """A call of `scaled_dot_product_attention`, and the tensors it will be made from."""
     query, key = query.detach(), key.detach()
-
-    def make() -> Call:
-        # autocast lets dtypes mix
-        q, k = _four(query), _four(key).to(query.dtype)
-        B = max(q.shape[0], k.shape[0])
-        q, k = q.expand(B, -1, -1, -1), k.expand(B, -1, -1, -1)
-        # its causal mask is aligned to the upper left: query i stands on key i
-        upper_left = at(causal, torch.arange(q.shape[2], device=q.device)) if is_causal else None
-        mask = _mask_of(attn_mask, (*query.shape[:-1], key.shape[-2]))
-        return _masked(q, k, mask, upper_left, scale)
-
+    make = partial(_sdpa, query, key, None, attn_mask, is_causal, scale)
     # a marker such as CausalBias is a Tensor too, but has nothing in it to guard
     guarded = None if _marks(attn_mask) else attn_mask
     return make, [x for x in (query, key, guarded) if x is not None]
+
+
+def called(func: Any, *args: Any, **kwargs: Any) -> tuple[Call, Join]:
+    """A call that is to be edited, with values and gradients, and its output in PyTorch's form."""
+    if func is not F.scaled_dot_product_attention:
+        raise ValueError(
+            "edit: nn.MultiheadAttention attends inside of one function, which cannot be edited; "
+            "put regard.layers.MultiHead.from_torch(module) in its place"
+        )
+    return _called(*args, **kwargs)
+
+
+def settled(call: Call) -> Call:
+    """The call with its keys drawn already, so that a look keeps the very ones that are read."""
+
+    def scores() -> Tensor:
+        k = spread(call.k, call.q.shape[1])
+        return plain.logits(call.q, k, score=call.score, rule=call.rule, bias=call.bias)
+
+    return replace(call, select=drawn(call.select, scores))
+
+
+def _called(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Call, Join]:
+    call = dropping(_sdpa(query, key, value, attn_mask, is_causal, scale), dropout_p)
+
+    def join(out: Tensor) -> Tensor:
+        if query.dim() < 4:
+            return out[:, 0] if query.dim() == 3 else out[0, 0]
+        batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])
+        return out.unflatten(0, batch)
+
+    return call, join
+
+
+def _sdpa(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    attn_mask: Any,
+    is_causal: bool,
+    scale: float | None,
+) -> Call:
+    # autocast lets dtypes mix
+    q, k = _four(query), _four(key).to(query.dtype)
+    v = None if value is None else _four(value).to(query.dtype)
+    B = max(x.shape[0] for x in (q, k, v) if x is not None)
+    q, k = q.expand(B, -1, -1, -1), k.expand(B, -1, -1, -1)
+    v = None if v is None else v.expand(B, -1, -1, -1)
+    # its causal mask is aligned to the upper left: query i stands on key i
+    upper_left = at(causal, torch.arange(q.shape[2], device=q.device)) if is_causal else None
+    mask = _mask_of(attn_mask, (*query.shape[:-1], key.shape[-2]))
+    hides = mask is not None and mask.dtype == torch.bool
+    bias, rule = (None, mask) if hides else (mask, upper_left)
+    return checked(q, k, v, score=Dot(scale), rule=rule, bias=bias)
 
 
 def of_multi_head(*args: Any, **kwargs: Any) -> tuple[Make, list[Tensor]]:
@@ -96,12 +158,6 @@ def _projected(query: Tensor, key: Tensor, named: dict[str, Any]) -> tuple[Tenso
     # autocast may have been on then, and is not now
     query, key = query.to(weights[0].dtype), key.to(weights[1].dtype)
     return F.linear(query, weights[0], to_q), F.linear(key, weights[1], to_k)
-
-
-def _masked(q: Tensor, k: Tensor, mask: Tensor | None, rule: Any, scale: float | None) -> Call:
-    hides = mask is not None and mask.dtype == torch.bool
-    bias = None if hides else mask
-    return checked(q, k, None, score=Dot(scale), rule=mask if hides else rule, bias=bias)
 
 
 def _mask_of(mask: Any, full: tuple[int, ...]) -> Tensor | None:

@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from regard import check
 from regard.functional import attention as plain
-from regard.functional.call import Call, Why, changed, spread, unread
-from regard.functional.scores import Score, known
-from regard.functional.selects import Drawn, Gaussian, local
+from regard.functional.call import Call, Why, changed, heard, spread, unread
+from regard.functional.edited import part
+from regard.functional.scores import known
 
 # From a key that is not read at all to one that is read alone.
 SHADES = "·░▒▓█"
@@ -136,19 +136,17 @@ def kept(
 
 def _weights(call: Call) -> Tensor:
     k = spread(call.k, call.q.shape[1])
-    return plain.weights(
+    weights = plain.weights(
         call.q, k, score=call.score, select=call.select, rule=call.rule, bias=call.bias
     )
+    return heard(call, weights)
 
 
 def _rows(call: Call, batch: int, head: int, queries: Tensor) -> Tensor:
-    score: Score | None = call.score
-    select = call.select
-    if isinstance(select, Gaussian | Drawn):
-        select = select.part(batch, head, queries)
-    elif not local(select):
-        score = None
-    if not isinstance(score, known):
+    score, select = call.score, part(call.select, batch, head, queries)
+    if call.heads is not None and not bool(call.heads[head]):
+        return call.q.new_zeros(len(queries), call.k.shape[2])
+    if select is None or not isinstance(score, known):
         # a callable of the user's may depend on anything: it is asked for everything
         return _weights(call)[batch, head, queries]
     _, H, Q, K = call.sizes

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
+from regard import door
 from regard.functional.pointing import Left, Once
 from regard.layers.norms import Norm
 from regard.layers.sets import SetBlock, present
@@ -82,6 +83,7 @@ class AttentionPointer(nn.Module):
         )
         self.touring = Touring(c.width, c.heads, clip=c.clip)
 
+    @door.named
     def read(self, points: Tensor, lengths: Tensor) -> Places:
         """What is known of `points` (B, N, inputs), of which `lengths` (B,) are there."""
         x, there = self.embed(points), present(lengths, points.shape[1])
@@ -97,6 +99,7 @@ class AttentionPointer(nn.Module):
         places = self.read(points, lengths)
         return self.touring.log_probability(places, answers[:, None])[:, 0]
 
+    @door.named
     def log_probability(self, read: Places, answers: Tensor, *, begun: bool = False) -> Tensor:
         """The same for several answers to the points of a row (B, S, T): (B, S, T).
 
@@ -105,6 +108,7 @@ class AttentionPointer(nn.Module):
         """
         return self.touring.log_probability(read, answers, begun=begun)
 
+    @door.named
     def walked(self, read: Places, *, starts: Tensor | None = None, drawn: bool = False) -> Tensor:
         """Whole tours (B, S, N), greedy or drawn; arguments as in `Touring.walked`."""
         return self.touring.walked(read, starts=starts, drawn=drawn)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard import check
+from regard import check, door
 from regard.layers import positions, scores
 from regard.layers.blocks import Dropped, EncoderBlock, Norm, begin
 from regard.layers.caches import Keys, StaticCache
@@ -112,6 +112,7 @@ class DecoderOnly(nn.Module):
             x = block(x, bias=bias)
         return self.out(self.norm(x[:, S:]))
 
+    @door.named
     def start(self, source: tuple[Tensor, Tensor], *, size: int | None = None) -> State:
         """The state before the first token of the target; `source` as in `forward`.
 

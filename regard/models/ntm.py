@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard import check
+from regard import check, door
 from regard.layers.turing import Heads, Orders, Shifting, Stages, State, at_once, through
 
 Controller = Literal["feed_forward", "lstm"]
@@ -115,6 +115,7 @@ class NTM(nn.Module):
         else:
             self.register_buffer("first_memory", first)
 
+    @door.named
     def start(self, batch: int, *, slots: int | None = None) -> State:
         """The state before the first step, with as many slots as one likes.
 

@@ -10,9 +10,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
+from regard import door
 from regard.functional.pointing import END, Course, Once, Triples
 from regard.layers.classic import Additive
-from regard.layers.pointer import Pointer
+from regard.layers.pointer import Pointer, refuse_stuck
 from regard.layers.recurrent import Directions, Encoder, at, begin, stepped, unrolled
 from regard.layers.sets import SetBlock, present
 
@@ -149,6 +150,7 @@ class PointerNetwork(nn.Module):
         """Which tokens may follow which."""
         return COURSES[self.config.follows]
 
+    @door.named
     def read(self, points: Tensor, lengths: Tensor) -> Read:
         """`points` (B, N, inputs), of which `lengths` (B,) are there."""
         heard, memory, last = self.reading(points, lengths)
@@ -168,6 +170,7 @@ class PointerNetwork(nn.Module):
         """
         return self.log_probability(self.read(points, lengths), answers[:, None])[:, 0]
 
+    @door.named
     def log_probability(self, read: Read, answers: Tensor, *, begun: bool = False) -> Tensor:
         """The same for several answers to the points of a row (B, S, T): (B, S, T + 1).
 
@@ -199,6 +202,7 @@ class PointerNetwork(nn.Module):
             found = self.pointer.log_probability(states, read.keys, index, rule=rule)
         return found.view(B, S, T + 1)
 
+    @door.named
     @torch.no_grad()
     def walked(self, read: Read, *, starts: Tensor | None = None, drawn: bool = False) -> Tensor:
         """Whole tours (B, S, N) through each point once, greedy or drawn, without looking back.
@@ -208,6 +212,10 @@ class PointerNetwork(nn.Module):
         """
         B, K = read.keys.shape[:2]
         S = 1 if starts is None else starts.shape[1]
+        if starts is not None and S > 1 and not door.alone():
+            # who looks sees each tour in a row of its own, where queries count its steps
+            alone = self.walked(_each(read, S), starts=starts.view(-1, 1), drawn=drawn)
+            return alone.view(B, S, K - 1)
         hidden = tuple(x.repeat_interleave(S, 0) for x in read.hidden)
         now = self.course.start(read.lengths.repeat_interleave(S), K)
         tokens, found = torch.zeros_like(now.gone), []
@@ -215,14 +223,16 @@ class PointerNetwork(nn.Module):
             hidden = stepped(
                 self.cells, _rows(read.table, tokens.view(B, S)).flatten(0, 1), hidden, _same
             )
-            if step == 0 and starts is not None:
-                tokens = starts.flatten() + 1
-            else:
+            given = starts.flatten() + 1 if starts is not None and step == 0 else None
+            if given is None or not door.alone():
                 states, rule = hidden[0].view(B, S, -1), now.seen.view(B, 1, S, K)
                 logits = self._logits(states, read, rule).flatten(0, 1)
                 if drawn:
                     logits = logits - torch.empty_like(logits).exponential_().log_()
                 tokens = logits.argmax(1)
+                if given is None and not door.alone():
+                    refuse_stuck(logits, now.seen, step)
+            tokens = tokens if given is None else given
             now = self.course.after(now, tokens)
             found.append(tokens - 1)
         return torch.stack(found, 1).view(B, S, K - 1)
@@ -259,6 +269,14 @@ class PointerNetwork(nn.Module):
         keys = there[:, None, None, : read.keys.shape[1]]
         said = self.words(self._looked(states, read, keys))
         return said.masked_fill(~there[:, None], -torch.inf)
+
+
+def _each(read: Read, count: int) -> Read:
+    """Each row of what was read, so many times."""
+    table, memory, keys, lengths, *hidden = (
+        x.repeat_interleave(count, 0) for x in (*read[:3], read.lengths, *read.hidden)
+    )
+    return Read(table, memory, keys, tuple(hidden), lengths)
 
 
 def _rows(table: Tensor, index: Tensor) -> Tensor:

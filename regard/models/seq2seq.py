@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard import check
+from regard import check, door
 from regard.functional.selects import Select, hard, sampled, softmax
 from regard.layers import deferred
 from regard.layers.classic import Additive, Classic, Dot, General, Location
@@ -285,6 +285,7 @@ class Seq2Seq(nn.Module):
         likely = torch.cat([one.log_probability for one in draws], -1)[:, 0]
         return Drawn(logits, likely, torch.cat([one.entropy for one in draws], -1)[:, 0])
 
+    @door.named
     def start(self, source: tuple[Tensor, Tensor], *, size: int | None = None) -> State:
         """The state before the first word, of any `size` the same; `source` as in `forward`."""
         check.sentences("Seq2Seq", source)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard import check
+from regard import check, door
 from regard.functional.scores import Score
 from regard.layers import blocks as stacked
 from regard.layers import positions, products, scores, swift
@@ -273,6 +273,7 @@ class Transformer(nn.Module):
         everyday = swift.everyday(reads) and swift.everyday(writes)
         return swift.Ready.of(reads, writes, self.out, make) if everyday else None
 
+    @door.named
     def start(
         self,
         source: tuple[Tensor, Tensor],

@@ -17,7 +17,7 @@ from regard.models.ntm import NTMConfig
 from regard.recipes.machines import measuring
 from regard.recipes.machines.config import TRAINING, Batches, ModelConfig, refuse
 from regard.recipes.machines.grids import beside
-from regard.recipes.machines.recipe import Recipe
+from regard.recipes.machines.recipe import Recipe, typed_as
 from regard.recipes.machines.remarks import notes as notes
 from regard.train.grids import Grid, Row
 from regard.train.settings import Training
@@ -78,9 +78,11 @@ RECIPE = Recipe(
     Copy,
     _numbers(),
     lambda task: example(task.bits),
+    lambda task: typed_as(task.bits, (1, 100)),
+    100,
     asked=_asked,
 )
-run, evaluate, predict, trace, known = RECIPE.offered()
+run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
 EXAMPLE = RECIPE.example(Copy())
 COLUMNS = {
     "bits at 20": "bits_per_sequence",

@@ -143,8 +143,10 @@ RECIPE = Recipe(
     _ready,
     "0.1,0.2 0.9,0.1 0.5,0.5 0.8,0.9 0.2,0.8",
     development=((5, 512), (10, 512)),
+    most=20,
+    some=7,
 )
-run, evaluate, predict, trace, known = RECIPE.offered()
+run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
 EXAMPLE = RECIPE.example
 GRIDS = {
     "paper": Grid(

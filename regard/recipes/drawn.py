@@ -1,6 +1,6 @@
 """What recipes share whose data is drawn without end: settings, a training, what was learned."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -102,9 +102,14 @@ def card(recipe: Any, config: Config, folder: Path, fitted: Fitted) -> dict[str,
 
 def learned(recipe: Any, loaded: Any) -> Any:
     """The task that a model has learned; one of another recipe is refused."""
-    if loaded.card.get("recipe") != recipe.name:
+    return known(recipe, loaded.card)
+
+
+def known(recipe: Any, card: Mapping[str, Any]) -> Any:
+    """The task that the model of a card has learned; a card of another recipe is refused."""
+    if card.get("recipe") != recipe.name:
         raise ValueError(
             f"{recipe.name}: expected a model that was trained by this recipe, got "
-            f"{loaded.card.get('name')!r}, which learned {loaded.card.get('recipe')!r}"
+            f"{card.get('name')!r}, which learned {card.get('recipe')!r}"
         )
-    return configs.restored(recipe.task, loaded.card["settings"]["data"])
+    return configs.restored(recipe.task, card["settings"]["data"])

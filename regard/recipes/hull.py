@@ -141,7 +141,7 @@ RECIPE = Recipe(
     _ready,
     "0.1,0.2 0.9,0.1 0.5,0.5 0.8,0.9 0.2,0.8 0.4,0.6",
 )
-run, evaluate, predict, trace, known = RECIPE.offered()
+run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
 EXAMPLE = RECIPE.example
 COLUMNS = {
     **{f"{n}": f"{n}.accuracy" if n != 50 else "accuracy" for n in SIZES},

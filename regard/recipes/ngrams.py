@@ -15,7 +15,7 @@ from regard.models.ntm import NTMConfig
 from regard.recipes.machines import measuring
 from regard.recipes.machines.config import TRAINING, Batches, ModelConfig, refuse
 from regard.recipes.machines.grids import beside
-from regard.recipes.machines.recipe import Recipe
+from regard.recipes.machines.recipe import Recipe, typed_as
 from regard.train.settings import Optimizer, Training
 
 # contexts have no order to walk along: its heads seek from the start
@@ -63,9 +63,11 @@ RECIPE = Recipe(
     NGrams,
     {"1000": Evaluation(seed=measuring.SEED)},
     lambda task: "0110100110010110",
+    lambda task: typed_as(1, (1, 500)),
+    500,
     beside=_optimum,
 )
-run, evaluate, predict, trace, known = RECIPE.offered()
+run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
 EXAMPLE = RECIPE.example(NGrams())
 COLUMNS = {"bits": "bits_per_sequence", "optimum": "optimum", "above it": "above"}
 GRIDS = {"paper": beside(Config(), width=128)}

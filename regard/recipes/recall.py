@@ -16,7 +16,7 @@ from regard.models.ntm import NTMConfig
 from regard.recipes.machines import measuring
 from regard.recipes.machines.config import ADAM, TRAINING, Batches, ModelConfig, refuse
 from regard.recipes.machines.grids import beside
-from regard.recipes.machines.recipe import Recipe
+from regard.recipes.machines.recipe import Recipe, typed_as
 from regard.train.settings import Training
 
 LEARNING = replace(TRAINING, steps=12_000, optimizer=replace(ADAM, rate=1e-3))
@@ -68,9 +68,11 @@ RECIPE = Recipe(
     Recall,
     {str(n): Evaluation(n, seed=measuring.SEED, slots=3 * n) for n in (6, 12, 20)},
     _example,
+    lambda task: typed_as(task.bits, (task.length, task.length), items=(2, 12)),
+    60,
     asked=_asked,
 )
-run, evaluate, predict, trace, known = RECIPE.offered()
+run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
 EXAMPLE = RECIPE.example(Recall())
 COLUMNS = {
     "bits at 6": "bits_per_sequence",

@@ -15,7 +15,7 @@ from regard.models.ntm import NTMConfig
 from regard.recipes.machines import measuring
 from regard.recipes.machines.config import TRAINING, Batches, ModelConfig, refuse
 from regard.recipes.machines.grids import beside, nets
-from regard.recipes.machines.recipe import Recipe
+from regard.recipes.machines.recipe import Recipe, typed_as
 from regard.recipes.machines.remarks import notes as notes
 from regard.train.grids import Grid, Row
 from regard.train.settings import Training
@@ -73,10 +73,12 @@ RECIPE = Recipe(
     RepeatCopy,
     {f"{a} x {b}": Evaluation(a, b, seed=measuring.SEED, slots=a) for a, b in SIZES},
     lambda task: f"{example(task.bits)} x 3",
+    lambda task: typed_as(task.bits, (1, 20), count=(1, 20)),
+    24,
     asked=_asked,
     further=_further,
 )
-run, evaluate, predict, trace, known = RECIPE.offered()
+run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
 EXAMPLE = RECIPE.example(RepeatCopy())
 COLUMNS = {
     "bits at 10 × 10": "bits_per_sequence",

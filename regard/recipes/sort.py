@@ -112,8 +112,10 @@ RECIPE = Recipe(
     _said,
     _ready,
     "0.7 0.1 0.4 0.9 0.2",
+    most=100,
+    some=10,
 )
-run, evaluate, predict, trace, known = RECIPE.offered()
+run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
 EXAMPLE = RECIPE.example
 GRIDS = {
     "paper": Grid(

@@ -17,7 +17,7 @@ from regard.models.ntm import NTMConfig
 from regard.recipes.machines import measuring
 from regard.recipes.machines.config import TRAINING, Batches, ModelConfig, refuse
 from regard.recipes.machines.grids import beside
-from regard.recipes.machines.recipe import Recipe
+from regard.recipes.machines.recipe import Recipe, typed_as
 from regard.train.settings import Optimizer, Training
 
 MACHINE = NTMConfig(width=256, slots=64, shifts=7, memory="learned")
@@ -63,8 +63,10 @@ RECIPE = Recipe(
     Sort,
     {"500": Evaluation(seed=measuring.SEED)},
     _example,
+    lambda task: typed_as(task.bits, (1, 20), weights=(-1, 1)),
+    20,
 )
-run, evaluate, predict, trace, known = RECIPE.offered()
+run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
 EXAMPLE = RECIPE.example(Sort())
 COLUMNS = {"bits": "bits_per_sequence", "perfect": "perfect"}
 GRIDS = {"paper": beside(Config(), width=128)}

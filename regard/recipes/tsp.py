@@ -21,17 +21,18 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from regard import looking
 from regard.config import override
 from regard.data import proving, tours
 from regard.data.tours import Tour
 from regard.models.attention_pointer import AttentionPointerConfig
 from regard.models.pointer_network import PointerNetworkConfig
-from regard.recipes.pointing.asked import Asked, unit
+from regard.recipes.pointing.asked import Asked, laid, told, unit
 from regard.recipes.pointing.config import TRAINING, Batches, ModelConfig, refuse
 from regard.recipes.pointing.learning import reinforced
 from regard.recipes.pointing.measuring import SEED, checked, percent
 from regard.recipes.pointing.recipe import Recipe, as_pointed
-from regard.recipes.pointing.searching import found_in, toured
+from regard.recipes.pointing.searching import found_in, pointed, toured
 from regard.train.grids import Grid, Row
 from regard.train.settings import Optimizer, Training
 
@@ -123,6 +124,10 @@ def _answered(model: Any, points: list[np.ndarray], task: Tour, how: Evaluation)
         model.to(how.device)
     if how.beam is not None:
         return as_pointed(model, points, task, how)
+    if looking.altered():
+        batch, orders = laid(points, task.order)
+        starts = [[int(np.argmin(places))] for places in orders]
+        return told(pointed(model, batch, starts=starts), orders)
     found: dict[int, list[int]] = {}
     for size in sorted({len(each) for each in points}):
         which = [i for i, each in enumerate(points) if len(each) == size]
@@ -132,10 +137,18 @@ def _answered(model: Any, points: list[np.ndarray], task: Tour, how: Evaluation)
     return [found[i] for i in range(len(points))]
 
 
-def _seen(model: Any, points: np.ndarray, tour: list[int], task: Tour) -> np.ndarray:
-    """The cities turned and mirrored as they were read when a tour was found."""
+def _led(
+    model: Any, points: np.ndarray, task: Tour, how: Evaluation
+) -> tuple[np.ndarray, list[int]]:
+    """The cities turned and mirrored as they were read when a tour was found, and that tour.
+
+    An edit is made to one tour alone, from city 0, which is found as it is shown.
+    """
+    if looking.altered():
+        return points, [0]
+    [tour] = _answered(model, [points], task, how)
     cities = torch.from_numpy(points.astype(np.float32))
-    return found_in(model, cities, torch.tensor(tour), order=task.order).numpy()
+    return found_in(model, cities, torch.tensor(tour), order=task.order).numpy(), tour
 
 
 def _judged(posed: Asked, answers: list[list[int]], how: Evaluation) -> dict[str, Any]:
@@ -212,11 +225,13 @@ RECIPE = Recipe(
     "0.1,0.2 0.9,0.1 0.5,0.5 0.8,0.9 0.2,0.8 0.4,0.6",
     answered=_answered,
     usual=Evaluation(augment=8),
-    seen=_seen,
+    led=_led,
     learns=_learns,
     development=((20, 256), (50, 256), (100, 256)),
+    most=100,
+    some=20,
 )
-run, evaluate, predict, trace, known = RECIPE.offered()
+run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
 EXAMPLE = RECIPE.example
 GRIDS = {
     "paper": Grid(

@@ -6,6 +6,8 @@ from regard.view.files import load, save
 from regard.view.pictures import save_picture
 from regard.view.planes import plane
 from regard.view.plots import matrix, ribbons, wall
+from regard.view.seeing import trace
+from regard.view.showing import show
 from regard.view.standalone import page
 from regard.view.tapes import tape
 from regard.view.text import alignment
@@ -35,6 +37,8 @@ __all__ = [
     "save",
     "save_figure",
     "save_picture",
+    "show",
     "tape",
+    "trace",
     "wall",
 ]

@@ -34,6 +34,7 @@ _AXES: dict[str, tuple[Callable[..., Axis], dict[str, Any]]] = {
     "steps": (Steps, {"id": str, "labels": list}),
 }
 _MAP = {"id": str, "query": str, "key": str, "layers": int, "heads": int, "causal": bool}
+_MAP |= {"names": list}
 _SERIES = {"id": str, "axis": str}
 _WORDS = ("model", "family", "title", "run_id", "dtype", "device")
 _HEADER = dict.fromkeys(_WORDS, str) | {"seed": int | None, "versions": dict, "notes": list}
@@ -154,7 +155,7 @@ def _trace(manifest: Any, tensors: dict[str, Tensor]) -> Trace:
     axes = [_axis(given, left) for given in parts["axes"]]
     maps = [
         Map(**_typed("a map", given, _MAP), cells=_taken("maps", given["id"], left))
-        for given in parts["maps"]
+        for given in map(_with_names, parts["maps"])
     ]
     series = [
         Series(**_typed("a series", given, _SERIES), values=_taken("series", given["id"], left))
@@ -163,6 +164,11 @@ def _trace(manifest: Any, tensors: dict[str, Tensor]) -> Trace:
     if left:
         raise ValueError(f"tensor {min(left)!r:.80} belongs to nothing in the manifest")
     return Trace(axes, maps, series, outputs=outputs, header=Header(**manifest))
+
+
+def _with_names(given: Any) -> Any:
+    """A map; in files of before, none said whose weights it has."""
+    return {"names": []} | given if isinstance(given, dict) else given
 
 
 def _axis(given: Any, tensors: dict[str, Tensor]) -> Axis:

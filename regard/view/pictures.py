@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from regard.files import write
+from regard.view.colours import Scale
 from regard.view.figures import FIGURES, save_figure
-from regard.view.plots import Scale, matrix
+from regard.view.plots import matrix
 from regard.view.standalone import page
 from regard.view.trace import Trace
 

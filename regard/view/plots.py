@@ -3,13 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from regard.check import Number
+from regard.view.colours import Scale, colours, norm
 from regard.view.figures import blank, drawing, measured
 from regard.view.panels import (
     BAR,
@@ -31,8 +31,6 @@ from regard.view.words import by_words
 
 if TYPE_CHECKING:
     import matplotlib.figure
-
-Scale = Literal["linear", "sqrt", "log"]
 
 # Inches.
 _LARGEST_CELL, _SMALLEST_CELL, _LARGEST_SIDE = 0.36, 0.115, 16.0
@@ -144,8 +142,8 @@ def _matrix(
     axes = placed(figure, x, y, wide, high)
     image = axes.imshow(
         w.numpy(),
-        cmap="cividis",
-        norm=_norm(w, scale),
+        cmap=colours(),
+        norm=norm(float(w.max()), scale),
         aspect="auto",
         # one pixel a cell, enlarged by the viewer; below a pixel or two, cells must be blended
         interpolation="none" if cell > 0.02 else None,
@@ -175,12 +173,12 @@ def _wall(
     width = max(right + 0.8, room(title))
     width = max(width, x + measured([what], 8)[0] + MARGIN)
     figure = blank(width, below + 0.2 + MARGIN)
-    norm = _norm(torch.stack([each.max() for row in tiles for each in row]), scale)
+    shared = norm(max(float(each.max()) for row in tiles for each in row), scale)
     for i, row in enumerate(tiles):
         for j, weights in enumerate(row):
             axes = placed(figure, x + j * (wide + gap), y + i * (high + gap), wide, high)
             image = axes.imshow(
-                weights.numpy(), cmap="cividis", norm=norm, aspect="auto", interpolation="none"
+                weights.numpy(), cmap=colours(), norm=shared, aspect="auto", interpolation="none"
             )
             axes.spines[:].set(color=FAINT, linewidth=0.4)
             keys, queries = tile.keys if i == 0 else (), tile.queries if j == 0 else ()
@@ -270,20 +268,6 @@ def _angle(widest: Number, cell: Number, line: Number) -> int:
     if widest < 0.9 * cell:
         return 0
     return 45 if line < cell * math.sin(math.radians(45)) else 90
-
-
-def _norm(w: Tensor, scale: Scale) -> Any:
-    from matplotlib.colors import LogNorm, Normalize, PowerNorm
-
-    most = max(float(w.max()), 1e-6)
-    if scale == "linear":
-        return Normalize(0, most)
-    if scale == "sqrt":
-        return PowerNorm(0.5, 0, most)
-    if scale == "log":
-        # four decades; what is smaller, or nothing, has the darkest colour
-        return LogNorm(most * 1e-4, most, clip=True)
-    raise ValueError(f"plots: expected scale linear, sqrt or log, got {scale!r}")
 
 
 def _name_places(

@@ -17,6 +17,8 @@ from regard import check
 from regard.view.axes import Axis, finite, named, text
 
 SCHEMA = 1
+# What every trace of a model may note.
+WHERE_NOT_WHY = "weights say where a model looked, not why it answered so"
 # A row is a share of one, as far as its numbers can say so.
 _SLACK = 1e-3
 _DEEPEST = 32
@@ -45,6 +47,7 @@ class Map:
             when it is asked; rows may sum to less than one, but not to more.
         causal: whether a query sees only keys up to its own place.
         sizes: (Q, K); the trace fills it in.
+        names: the attention of each layer, as a look and an edit name it; empty where none is.
     """
 
     id: str
@@ -55,12 +58,14 @@ class Map:
     heads: int = 1
     causal: bool = False
     sizes: tuple[int, int] | None = None
+    names: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
         where = named("Map", self.id)
         for name, size in (("layers", self.layers), ("heads", self.heads)):
             if isinstance(size, bool) or size < 1:
                 raise ValueError(f"{where}: expected at least one of {name}, got {size!r}")
+        object.__setattr__(self, "names", _layers_named(where, self.names, self.layers))
         if isinstance(self.cells, Tensor):
             Q, K = self.sizes or (None, None)
             check.shape(where, "cells", self.cells, layers=self.layers, heads=self.heads, Q=Q, K=K)
@@ -238,6 +243,13 @@ def described(part: Any, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
     """The fields of a part that JSON can say."""
     given = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in but}
     return plain(type(part).__name__, given)
+
+
+def _layers_named(where: str, names: Sequence[Any], layers: int) -> tuple[str, ...]:
+    if isinstance(names, str) or len(names) not in (0, layers):
+        got = "one string" if isinstance(names, str) else len(names)
+        raise ValueError(f"{where}: expected a name for each of {layers} layers, got {got}")
+    return tuple(text(where, f"the name of layer {i}", name) for i, name in enumerate(names))
 
 
 def _found(kind: str, id: str | None, parts: Sequence[Any]) -> Any:

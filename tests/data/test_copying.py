@@ -142,3 +142,14 @@ def test_a_repeated_copy_of_nothing_is_refused(settings):
     message = "1 ≤ shortest ≤ longest, 1 ≤ fewest ≤ most and 0 < deviation, got RepeatCopy(bits="
     with pytest.raises(ValueError, match=re.escape(message)):
         RepeatCopy(**settings)
+
+
+@pytest.mark.parametrize("repeats", ["5001", "999999999"])
+def test_more_copies_than_one_could_wait_for_are_refused_before_they_are_laid_out(repeats):
+    with pytest.raises(ValueError, match=f"at most 10,000 vectors to say, got 2 x {repeats}$"):
+        RepeatCopy().read(f"01101001 11110000 x {repeats}")
+
+
+def test_a_count_that_no_number_holds_is_none():
+    with pytest.raises(ValueError, match="expected vectors and how often to say them"):
+        RepeatCopy().read(f"01101001 x {'9' * 5000}")

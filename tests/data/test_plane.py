@@ -162,3 +162,21 @@ def test_too_many_points_are_refused(tmp_path, monkeypatch):
     assert len(read("1,2 " * 1000)) == 1000
     with pytest.raises(ValueError, match=r"read: expected at most 1,000 points, got 1,001"):
         read(put(tmp_path, "1,2\n" * 1001))
+
+
+@pytest.mark.parametrize("name", ["points.csv", "0.1,0.2", "./points.csv", "/etc/passwd"])
+def test_a_text_that_is_parsed_is_never_opened(name, tmp_path, monkeypatch):
+    put(tmp_path, "7,8\n9,9\n")
+    put(tmp_path, "7,8\n9,9\n", name="0.1,0.2")
+    monkeypatch.chdir(tmp_path)
+    if name == "0.1,0.2":
+        assert plane.parsed(name).tolist() == [[0.1, 0.2]]
+        assert read(name).tolist() == [[7, 8], [9, 9]], "a file of this name is there"
+    else:
+        with pytest.raises(ValueError, match=r"^parsed: expected points, as in"):
+            plane.parsed(name)
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_text_that_is_parsed_may_have_every_form_of_a_file(table):
+    assert plane.parsed(table).tolist() == POINTS

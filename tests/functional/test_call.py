@@ -1,9 +1,23 @@
 """A call as a value: what is checked, what is refused, what autocast does."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from regard.functional.call import Why, autocast, checked, dropping, ordinary, spread
+from regard.functional.call import (
+    Why,
+    autocast,
+    changed,
+    checked,
+    dropping,
+    heard,
+    ordinary,
+    recalled,
+    spread,
+    tensors_of,
+    unread,
+)
 from regard.functional.rules import Given
 
 B, H, Q, K, D, DV = 2, 3, 5, 7, 11, 13
@@ -25,6 +39,27 @@ def test_a_bool_tensor_becomes_a_rule_that_knows_where_query_0_stands():
 def test_without_values_the_keys_stand_in():
     q, k, _ = tensors()
     assert checked(q, k, None).v is k
+
+
+def test_heads_that_are_not_heard_are_zero_even_where_they_were_nan():
+    call = replace(checked(*tensors()), heads=torch.tensor([True, False, True]))
+    found = heard(call, torch.full((B, H, Q, DV), torch.nan).index_fill(1, torch.tensor([0, 2]), 1))
+    assert found.sum((0, 2, 3)).tolist() == [B * Q * DV, 0, B * Q * DV]
+
+
+def test_which_heads_are_heard_goes_with_the_weights_and_is_one_of_the_tensors():
+    heads = torch.tensor([True, False, True])
+    call = unread(replace(checked(*tensors()), heads=heads, dropout=0.5, begun=4))
+    assert (call.heads is heads, call.v is call.k, call.dropout, call.begun) == (True, True, 0, 4)
+    assert any(x is heads for x in tensors_of(call))
+    assert changed(call, torch.Tensor.clone).heads.tolist() == heads.tolist()
+
+
+def test_a_call_made_of_another_keeps_what_it_was_given():
+    before = checked(*tensors())
+    made = replace(before, heads=torch.ones(H).bool(), dropout=0.25, rule=Given(torch.ones(K) > 0))
+    again = recalled(made, before, where="edit")
+    assert again.heads.all() and again.dropout == 0.25 and again.rule.offset == K - Q
 
 
 def test_spread_repeats_each_head_for_its_group():

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from regard import edit, edits
 from regard.layers.touring import Touring
 
 B, N, E, H = 3, 7, 32, 2
@@ -61,6 +62,14 @@ def test_what_was_given_costs_nothing_and_what_was_chosen_does():
     assert not given[..., 0].any()
     assert (chosen[..., 0] < 0).all()
     assert_close(given[..., 1:], chosen[..., 1:])
+
+
+def test_a_tour_with_nowhere_to_go_is_refused_where_an_edit_hides_all():
+    touring, places = made()
+    everything = {"Touring": edits.hide([(0, key) for key in range(N)])}
+    words = "nothing is left to point at in step 0"
+    with pytest.raises(ValueError, match=words), edit(touring, everything):
+        touring.walked(places)
 
 
 def test_a_tour_of_one_point_is_its_first_step():

@@ -8,7 +8,9 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
-from regard import look
+from regard import edit, edits, look, selects
+from regard.functional.scores import Dot
+from regard.layers import MultiHead
 
 B, H, Q, K, D, E = 2, 3, 5, 7, 11, 12
 
@@ -231,3 +233,133 @@ def test_gpt2_generates_the_same_and_its_steps_join():
         torch.testing.assert_close(
             seen[name].weights(), at_once[name].weights(), atol=1e-5, rtol=1e-4
         )
+
+
+# Edited: a call of PyTorch's own runs as one of ours.
+
+
+class Theirs(nn.Module):
+    """A model that attends in PyTorch's words."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
+    def forward(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, **self.options)
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 3, 5)], ids=str)
+def test_an_edit_of_any_rank_is_that_of_its_weights(lead):
+    model = Theirs(is_causal=True, scale=0.7)
+    q, k, v = (torch.randn(*lead, n, D) for n in (Q, K, K))
+    with edit(model, {"Theirs": edits.hide([(None, 0)])}), look() as seen:
+        out = model(q, k, v)
+    mask = torch.ones(Q, K).tril().bool() & (torch.arange(K) > 0)
+    whole = F.scaled_dot_product_attention(q, k, v, mask, scale=0.7).nan_to_num()
+    torch.testing.assert_close(out, whole)
+    torch.testing.assert_close(seen["attend.0"].weights().view(*lead, Q, K) @ v, out)
+
+
+def test_an_edit_is_computed_on_the_reference_with_groups_and_masks():
+    q, k, v = torch.randn(B, 6, Q, D), torch.randn(1, 2, K, D), torch.randn(1, 2, K, D)
+    bias = torch.randn(Q, K)
+    model = Theirs(attn_mask=bias, enable_gqa=True)
+    with edit(model, {"Theirs": edits.heat(2.0)}), look(model) as seen:
+        out = model(q, k, v)
+    half = F.scaled_dot_product_attention(q / 2, k, v, bias / 2, enable_gqa=True)
+    torch.testing.assert_close(out, half)
+    assert seen["Theirs"].why.backend == "reference"
+
+
+def test_an_edit_that_changes_nothing_leaves_the_call_to_pytorch():
+    model, qkv = Theirs(), torch.randn(3, B, H, Q, D)
+    alone = model(*qkv)
+    with edit(model, {"Theirs": edits.ablate()}), look(model) as seen:
+        assert torch.equal(model(*qkv), alone)
+    assert seen["Theirs"].why.backend == "torch"
+
+
+def test_dropout_is_kept_where_a_call_is_edited():
+    model, qkv = Theirs(dropout_p=0.5), torch.ones(3, B, H, 101, D)
+    with edit(model, {"Theirs": edits.ablate(0)}):
+        out = model(*qkv)
+    assert not out[:, 0].any()
+    assert out[:, 1:].unique().numel() > 10 and abs(out[:, 1:].mean().item() - 1) < 0.05
+
+
+def test_gradients_flow_through_an_edited_call():
+    model, qkv = Theirs(), [torch.randn(B, H, Q, D).requires_grad_() for _ in range(3)]
+    with edit(model, {"Theirs": edits.score(Dot(0.3))}):
+        found = torch.autograd.grad(model(*qkv).square().sum(), qkv)
+    scaled = F.scaled_dot_product_attention(*qkv, scale=0.3)
+    for ours, theirs in zip(found, torch.autograd.grad(scaled.square().sum(), qkv), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_a_draw_that_an_edit_makes_is_the_one_that_is_seen():
+    model, (q, k, v) = Theirs(), torch.randn(3, B, H, Q, D)
+    with edit(model, {"Theirs": edits.select(selects.sampled())}), look(model) as seen:
+        out = model(q, k, v)
+    torch.testing.assert_close(seen["Theirs"].weights() @ v, out)
+
+
+def test_pytorch_s_multi_head_attention_is_refused_with_the_way_out():
+    layer, x = nn.MultiheadAttention(E, H), torch.randn(Q, B, E)
+    words = r"nn\.MultiheadAttention attends inside .* regard\.layers\.MultiHead\.from_torch"
+    change = {"MultiheadAttention": edits.ablate(0)}
+    with pytest.raises(ValueError, match=words), edit(layer, change):
+        layer(x, x, x)
+    ours, x = MultiHead.from_torch(layer), x.transpose(0, 1)
+    with edit(ours, {"MultiHead": edits.ablate(0)}):
+        assert ours(x).shape == (B, Q, E)
+
+
+def test_an_edit_of_another_module_lets_pytorch_s_pass_untouched():
+    model = nn.Sequential(
+        nn.TransformerEncoderLayer(E, H, 16, 0.0, batch_first=True), MultiHead(E, H)
+    )
+    x = torch.randn(B, Q, E)
+    inner = model[0](x)
+    with edit(model, {"1": edits.ablate(0, 1, 2)}), look(model) as seen:
+        assert torch.equal(model(x), model[1].out.bias.expand(B, Q, E))
+    assert seen.names() == ["0.self_attn", "1"] and torch.equal(model[0](x), inner)
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "vit"])
+@torch.no_grad()
+def test_an_ablated_head_of_hugging_face_is_a_slice_of_zeros(kind):
+    build, config, asked = hugging_face(kind)
+    model = build._from_config(config, attn_implementation="sdpa").eval()
+    alone = model(**asked)[0]
+    with look(model) as seen:
+        model(**asked)
+    name = seen.names()[1]
+    with edit(model, {name: edits.ablate(1)}):
+        found = model(**asked)[0]
+    model.get_submodule(OUT[kind].format(name)).register_forward_pre_hook(without_head_1)
+    torch.testing.assert_close(found, model(**asked)[0])
+    assert not torch.allclose(found, alone, atol=1e-5)
+
+
+# Where each projects what its heads have read.
+OUT = {
+    "bert": "encoder.layer.1.attention.output.dense",
+    "gpt2": "{}.c_proj",
+    "vit": "{}.o_proj",
+}
+
+
+def without_head_1(module, args):
+    read = args[0].unflatten(-1, (3, 4)).clone()
+    read[..., 1, :] = 0
+    return (read.flatten(-2), *args[1:])
+
+
+def test_hugging_face_that_attends_by_itself_is_not_edited_in_silence():
+    build, config, asked = hugging_face("gpt2")
+    model = build._from_config(config, attn_implementation="eager").eval()
+    words = r"'transformer\.h\.0\.attn' ran no attention; .* none; .*attn_implementation='sdpa'"
+    change = {"transformer.h.0.attn": edits.ablate(0)}
+    with pytest.raises(ValueError, match=words), edit(model, change):
+        model(**asked)

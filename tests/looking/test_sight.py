@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.testing import assert_close
 
-from regard import attend, look, rules, selects, weigh
+from regard import attend, edit, edits, look, rules, selects, weigh
 from tests.mechanisms import BIASES, RULES, SCORES, SELECTS, Sizes, asked
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
@@ -50,6 +51,15 @@ def test_rows_of_every_mechanism_are_exact(what, name):
         attend(*call.qkv, **call.named)
     rows, whole = seen["attend.0"].rows(1, 4, [4, 0, 3]), seen["attend.0"].weights()
     assert torch.allclose(rows, whole[1, 4, [4, 0, 3]], atol=1e-6)
+
+
+def test_a_head_that_is_not_heard_has_rows_of_zeros_and_no_entropy():
+    model, q = Step(), torch.randn(B, H, Q, D)
+    with edit(model, {"Step": edits.ablate(1)}), look(model) as seen:
+        model(q, q)
+    assert not seen["Step"].rows(0, 1, [2, 0]).any() and not seen["Step"].entropy()[:, 1].any()
+    assert_close(seen["Step"].weights()[:, 2], weigh(q, q)[:, 2])
+    assert_close(seen["Step"].top(2).weights[:, 1], torch.zeros(B, Q, 2))
 
 
 def test_rows_of_a_draw_are_the_draw():

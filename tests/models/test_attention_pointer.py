@@ -77,7 +77,7 @@ def test_every_step_can_be_looked_at():
     with regard.look(ours) as seen:
         said = greedy(ours)
     assert "blocks.0.own" in seen.names()
-    assert [name for name in seen.names() if name.startswith("touring")]
+    assert seen.names()[-2:] == ["touring.glimpse", "touring"]
     assert torch.equal(said.tokens, greedy(ours).tokens)
 
 

@@ -154,8 +154,8 @@ def test_a_look_sees_one_map_whose_rows_are_the_steps():
     model, x = given(batch=1, reads=2)
     with torch.no_grad(), look(model) as seen:
         model(x)
-    assert seen.names() == ["NTM"]
-    weights = seen["NTM"].weights()
+    assert seen.names() == ["heads"]
+    weights = seen["heads"].weights()
     assert weights.shape == (1, 3, T, N)
     assert_close(weights.sum(-1), torch.ones(1, 3, T))
 

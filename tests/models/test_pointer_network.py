@@ -101,6 +101,27 @@ def test_whole_tours_are_those_of_decoding():
     assert torch.equal(whole, greedy(ours).tokens[:, 0, :N] - 1)
 
 
+def test_tours_that_are_looked_at_are_the_same_and_each_a_row_of_its_own():
+    ours, starts = model(follows="each"), torch.tensor([[0, 3], [4, 1], [2, 5]])
+    read = ours.read(POINTS, LENGTHS)
+    alone = ours.walked(read, starts=starts)
+    with regard.look(ours) as seen:
+        assert torch.equal(ours.walked(read, starts=starts), alone)
+    assert seen["pointer"].weights().shape == (2 * B, 1, N, N + 1)
+
+
+def test_a_tour_that_is_edited_goes_elsewhere_at_that_step_or_is_refused():
+    ours, starts = model(follows="each"), torch.tensor([[0, 3], [4, 1], [2, 0]])
+    read, full = ours.read(POINTS, LENGTHS), torch.arange(N + 1).tolist()
+    point = int(ours.walked(read, starts=starts)[0, 0, 2])
+    with regard.edit(ours, {"pointer": regard.edits.hide([(2, point + 1)])}):
+        assert not (ours.walked(read, starts=starts)[..., 2] == point).any()
+    everything = {"pointer": regard.edits.hide([(3, key) for key in full])}
+    words = "nothing is left to point at in step 3"
+    with pytest.raises(ValueError, match=words), regard.edit(ours, everything):
+        ours.walked(read, starts=starts)
+
+
 def test_a_reader_by_attention_knows_no_order():
     ours, order, full = model(reader="attention"), torch.randperm(N), torch.full((B,), N)
     one, other = (greedy(ours, points, full).sequences() for points in (POINTS, POINTS[:, order]))

@@ -76,3 +76,10 @@ def test_what_was_learned_is_read_from_a_card_and_no_other_recipes():
 @pytest.mark.parametrize("recipe", [copy, sort])
 def test_settings_of_all_such_recipes_are_of_one_form(recipe):
     assert isinstance(recipe.Config(), Config)
+
+
+def test_a_card_tells_what_was_learned_and_by_which_recipe():
+    card = {"name": "x", "recipe": "copy", "settings": {"data": {"bits": 3}}}
+    assert drawn.known(copy.RECIPE, card).bits == 3
+    with pytest.raises(ValueError, match="sort: expected a model that was trained by this recipe"):
+        drawn.known(sort.RECIPE, card)

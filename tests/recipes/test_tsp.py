@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from regard import edit, edits, load, look
 from regard.data import tours
 from regard.models.pointer_network import PointerNetworkConfig
 from regard.recipes import tsp
-from regard.recipes.pointing.asked import Asked
+from regard.recipes.pointing.asked import Asked, example
+from regard.view.changes import changes
 from tests.recipes.pointing.untrained import LSTM, TOURING, WORDS, untrained
 
 SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], float)
@@ -154,3 +156,45 @@ def test_tours_are_looked_for_where_that_is_said():
     assert found == tsp.evaluate(untrained(tsp, TOURING), tsp.Evaluation(5, 3)) | {
         "seconds": found["seconds"]
     }
+
+
+CITIES = " ".join(f"{x:.3f},{y:.3f}" for x, y in np.random.default_rng(1).random((9, 2)))
+
+
+def test_an_edit_is_made_to_the_tour_that_begins_at_city_0():
+    loaded = untrained(tsp, TOURING)
+    alone = tsp.trace(loaded, CITIES, prefix="0")
+    with edit(loaded.model, {"touring": edits.heat(1.0)}):
+        same, said = tsp.trace(loaded, CITIES), tsp.predict(loaded, CITIES)
+    assert same.outputs == alone.outputs
+    assert said.details["indices"] == tours.normal(alone.outputs["indices"])
+
+
+@pytest.mark.parametrize("model", [TOURING, LSTM], ids=["attention", "lstm"])
+def test_what_is_hidden_from_it_is_not_gone_to(model):
+    loaded = untrained(tsp, model)
+    given = tsp.typed(loaded.card, CITIES)
+    second = tsp.trace(loaded, given, prefix="0").outputs["indices"][1]
+    at = "touring" if model is TOURING else "pointer"
+    hide = [{"at": at, "do": "hide", "cells": [[1, second]]}]
+    with edit(loaded.model, changes(tsp.placed(loaded.card, given, hide))):
+        edited, said = tsp.trace(loaded, given), tsp.predict(loaded, CITIES)
+    assert edited.outputs["indices"][1] != second
+    assert said.details["indices"] == tours.normal(edited.outputs["indices"])
+
+
+def test_a_model_of_the_zoo_goes_another_way_without_some_of_its_heads():
+    loaded, many = load("tsp"), example(2, 40)
+    ablated = {f"blocks.{i}.own": edits.ablate(*range(8)) for i in range(4)}
+    with edit(loaded.model, ablated):
+        edited = tsp.trace(loaded, many)
+    alone = tsp.trace(loaded, many, prefix="0")
+    assert edited.outputs["length"] > alone.outputs["length"]
+    assert (edited.map("reading").whole() == 0).all()
+
+
+def test_a_look_that_is_open_changes_no_tour():
+    loaded = untrained(tsp, TOURING)
+    with look(loaded.model):
+        seen = tsp.trace(loaded, CITIES).outputs
+    assert seen == tsp.trace(loaded, CITIES).outputs

@@ -22,7 +22,7 @@ class Parsed(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.handle_startendtag(tag, attrs)
-        if tag != "meta":
+        if tag not in ("meta", "link"):
             self.path.append(self.found[-1])
 
     def handle_endtag(self, tag):

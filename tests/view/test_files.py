@@ -67,6 +67,22 @@ def test_float32_is_kept_bit_for_bit(tmp_path):
     assert again.view(torch.int32).tolist() == w.view(torch.int32).tolist()
 
 
+def test_a_file_from_before_layers_had_names_still_loads(path, tmp_path):
+    manifest, header, body = taken(path)
+    assert [map.pop("names") for map in manifest["maps"]] == [["a.0", "b"], []]
+    again = load(made(tmp_path / "old.safetensors", manifest, header, body))
+    assert [map.names for map in again.maps] == [(), ()]
+    assert torch.equal(again.map("look").whole(), load(path).map("look").whole())
+
+
+@pytest.mark.parametrize("names", [["a"], [1, 2], "ab", {"0": "a"}])
+def test_names_that_are_not_one_a_layer_are_refused(names, path, tmp_path):
+    manifest, header, body = taken(path)
+    manifest["maps"][0]["names"] = names
+    with pytest.raises(ValueError, match=r"is not a trace: (Map 'read.0': expected|a map has a)"):
+        load(made(tmp_path / "bad.safetensors", manifest, header, body))
+
+
 def test_the_same_trace_is_the_same_bytes(tmp_path):
     trace = translation()
     a, b = (save(trace, tmp_path / f"{name}.safetensors").read_bytes() for name in "ab")

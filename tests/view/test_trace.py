@@ -199,3 +199,20 @@ def test_a_trace_holds_no_graph():
     assert not trace.map().weights().requires_grad
     assert not trace.map().whole().requires_grad
     assert not trace.series[0].values.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("names", "match"),
+    [
+        (["a"], "Map 'm': expected a name for each of 2 layers, got 1"),
+        ("ab", "Map 'm': expected a name for each of 2 layers, got one string"),
+        ([1, 2], "Map 'm': expected the name of layer 0 as a string, got"),
+        (["a", "\ud800"], "Map 'm': expected the name of layer 1 as valid Unicode"),
+    ],
+)
+def test_names_are_one_a_layer_or_none(names, match):
+    w = torch.full((2, 1, 3, 3), 0.25)
+    assert Map("m", "s", "s", w, 2, names=["h.0", "h.1"]).names == ("h.0", "h.1")
+    assert Map("m", "s", "s", w, 2).names == ()
+    with pytest.raises(ValueError, match=match):
+        Map("m", "s", "s", w, 2, names=names)

@@ -68,3 +68,10 @@ def test_merging_waits_until_it_is_asked():
     merged = by_words(trace)
     assert not asked
     assert merged.map().weights().tolist() == [[1.0]]
+
+
+def test_layers_keep_their_names():
+    axis = Tokens("s", ["to", "day", "ok"], words=[0, 0, 1])
+    w = torch.rand(2, 1, 3, 3).softmax(-1)
+    merged = by_words(Trace([axis], [Map("m", "s", "s", w, 2, names=["h.0", "h.1"])]))
+    assert merged.map().names == ("h.0", "h.1")

@@ -39,7 +39,9 @@ def everything() -> Trace:
         Steps("t", ["0", "1", "2"]),
     ]
     maps = [
-        Map("read.0", "pts", "mem", lambda layer, head: lazy[layer, head], 2, 3),
+        Map(
+            "read.0", "pts", "mem", lambda layer, head: lazy[layer, head], 2, 3, names=["a.0", "b"]
+        ),
         Map("look", "t", "src", torch.full((1, 1, 3, 4), 0.25).half(), causal=True),
     ]
     series = [Series("gate", "t", torch.rand(3)), Series("keys", "t", torch.rand(3, 2))]
@@ -47,6 +49,24 @@ def everything() -> Trace:
         model="m", seed=7, versions={"torch": "2"}, notes=["n"], edits=[{"head": [0, 1]}]
     )
     return Trace(axes, maps, series, {"text": "é\u2028", "p": [0.1, None, True]}, header)
+
+
+def captioned(*, image: bool = True) -> Trace:
+    """Three words about an image of 3 × 4 places, and how its places look at each other.
+
+    The word n looks at the place 5 n with three quarters, and at all others alike. The image is red
+    at the left, green at the top and blue everywhere.
+    """
+    red = torch.linspace(1, 0, 40).expand(30, 40)
+    green = torch.linspace(1, 0, 30)[:, None].expand(30, 40)
+    picture = torch.stack([red, green, torch.full((30, 40), 0.4)])
+    words = torch.full((3, 12), 0.25 / 11)
+    words[torch.arange(3), 5 * torch.arange(3)] = 0.75
+    places = (2 * torch.eye(12)).softmax(-1)
+    axes = [Grid("image", 3, 4, picture if image else None), Tokens("words", ["a", "red", "hat"])]
+    maps = [Map("look", "words", "image", words[None, None])]
+    maps += [Map("self", "image", "image", places.expand(1, 2, 12, 12), heads=2)]
+    return Trace(axes, maps, outputs={"text": "a red hat"}, header=Header(title="a caption"))
 
 
 def odd(labels: list[str]) -> Trace:

@@ -11,9 +11,12 @@ from regard.models.ntm import NTM, Moved
 from regard.recipes.machines.config import refuse_longer
 from regard.recipes.machines.learning import said
 from regard.view.axes import Slots, Steps
-from regard.view.trace import Header, Map, Series, Trace, UnseenError
+from regard.view.inputs import Tell
+from regard.view.trace import WHERE_NOT_WHY, Header, Map, Series, Trace, UnseenError
 
 STAGES = ("content", "gated", "shifted")
+# The module in which heads compare what they seek with what there is; those that read come first.
+SEEKS = "heads"
 # The most steps of an episode that is typed.
 LONGEST = 10_000
 
@@ -42,27 +45,31 @@ def answer(episode: Episodes) -> str:
 
 @torch.no_grad()
 def traced(
-    where: str, loaded: Any, episode: Episodes, *, title: str, flags: tuple[str, ...]
+    where: str,
+    loaded: Any,
+    episode: Episodes,
+    *,
+    title: str,
+    flags: tuple[str, ...],
+    tell: Tell | None = None,
 ) -> Trace:
     """The memory after every step, and how each head found its place.
 
     Args:
         flags: what the channels of the input tell that stand behind the bits of a vector.
+        tell: told of every step; what it raises ends the run at once.
     """
     _refuse(where, loaded, episode)
     model = loaded.model
     if not isinstance(model, NTM):
         raise UnseenError(f"trace: a model of kind {loaded.config.kind} has no memory to look at")
-    state, steps = model.start(1), list[Moved]()
-    for x in episode.inputs.unbind(1):
-        steps.append(model.moved(x, state))
-        state = steps[-1].state
+    steps = _moved(model, episode, tell)
     outputs = torch.sigmoid(torch.cat([step.logits for step in steps]))
-    text = spoken(outputs[episode.asked[0]])
+    text, right = spoken(outputs[episode.asked[0]]), answer(episode)
     return Trace(
         axes=[
             Steps("steps", _labels(episode, outputs, flags)),
-            Slots("slots", state.memory.shape[1]),
+            Slots("slots", steps[-1].state.memory.shape[1]),
         ],
         maps=_maps(steps, model.config.reads),
         series=[
@@ -71,14 +78,32 @@ def traced(
             Series("outputs", "steps", outputs),
             *_series(steps, model.config.reads),
         ],
-        outputs={"text": text, "answer": answer(episode)},
+        outputs={"text": text, "answer": right, "right": text == right},
         header=Header(
             model=loaded.card["name"],
             family=loaded.config.kind,
             title=f"{title} → {text}",
             dtype="float32",
+            notes=[
+                WHERE_NOT_WHY,
+                "a head finds its place in four stages: content, gated, shifted, and the last",
+            ],
         ),
     )
+
+
+def _moved(model: NTM, episode: Episodes, tell: Tell | None) -> list[Moved]:
+    """All that happens in every step."""
+    state, steps, words = model.start(1), list[Moved](), list[str]()
+    asked = episode.asked[0].tolist()
+    for x, answers in zip(episode.inputs.unbind(1), asked, strict=True):
+        steps.append(model.moved(x, state))
+        state = steps[-1].state
+        if answers:
+            words.append(spoken(torch.sigmoid(steps[-1].logits)))
+        if tell is not None:
+            tell(len(steps), len(asked), " ".join(words) or None)
+    return steps
 
 
 def _refuse(where: str, loaded: Any, episode: Episodes) -> None:
@@ -113,7 +138,10 @@ def _maps(steps: list[Moved], reads: int) -> list[Map]:
         }
         for id, weights in ((name, places), *((f"{name}.{s}", w) for s, w in stages.items())):
             cells = weights.transpose(0, 1)[None]  # (1, heads, steps, slots)
-            found.append(Map(id, "steps", "slots", cells, 1, cells.shape[1]))
+            # of the one attention of all heads, those that read are the first: an edit of a head
+            # means the same head there as here
+            names = (SEEKS,) if id == "read.content" else ()
+            found.append(Map(id, "steps", "slots", cells, 1, cells.shape[1], names=names))
     return found
 
 

@@ -1,5 +1,6 @@
 """What a model is asked: points that a task draws, that a file holds, or that a person gives."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,9 +60,16 @@ def _formed(follows: Follows, points: int, answer: list[int]) -> bool:
     return least <= len(answer) == len(set(answer))
 
 
-def given(where: str, text: str, inputs: int) -> np.ndarray:
-    """The points (n, inputs) of a file, or as they were typed, told apart where they are."""
-    points = plane.read(text, columns=inputs, where=where)
+def given(where: str, input: str | np.ndarray, inputs: int) -> np.ndarray:
+    """The points (n, inputs) of a file, or as they were typed, told apart where they are.
+
+    Points that come as numbers already are only checked.
+    """
+    points = (
+        input if isinstance(input, np.ndarray) else plane.read(input, columns=inputs, where=where)
+    )
+    if points.ndim != 2 or points.shape[1] != inputs or not len(points):
+        raise ValueError(f"{where}: expected points of shape (n, {inputs}), got {points.shape}")
     largest = float(np.abs(points).max())
     if largest > LARGE:
         raise ValueError(f"{where}: expected numbers of at most {LARGE:g}, got {largest:g}")
@@ -69,6 +77,26 @@ def given(where: str, text: str, inputs: int) -> np.ndarray:
     if 0 < span < SMALL:
         raise ValueError(f"{where}: expected points at least {SMALL:g} apart, got {span:g}")
     return points
+
+
+def begun(where: str, prefix: str, points: int) -> list[int]:
+    """The points that an answer has to begin with, of `3 0`."""
+    found = []
+    for word in prefix.replace(",", " ").split():
+        if not re.fullmatch(r"[0-9]{1,9}", word) or int(word) >= points:
+            raise ValueError(
+                f"{where}: expected a prefix of points from 0 to {points - 1}, got {word!r:.80}"
+            )
+        if int(word) in found:
+            raise ValueError(f"{where}: expected no point twice in a prefix, got {word} again")
+        found.append(int(word))
+    return found
+
+
+def example(inputs: int, count: int) -> str:
+    """So many points, or numbers, as one would type them."""
+    drawn = np.random.default_rng(count).random((count, inputs))
+    return " ".join(",".join(f"{x:.2f}" for x in point) for point in drawn)
 
 
 def laid(points: list[np.ndarray], order: Order) -> tuple[Instances, list[np.ndarray]]:

@@ -1,12 +1,13 @@
 """A recipe of a pointer network, once its task is known: it trains, measures, answers and shows."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from regard.data import plane
 from regard.models.pointer_network import Follows
 from regard.recipes import drawn
 from regard.recipes.drawn import Config
@@ -17,6 +18,7 @@ from regard.recipes.pointing.learning import supervised
 from regard.recipes.pointing.searching import pointed
 from regard.recipes.pointing.showing import Prediction
 from regard.train.runs import Result, hardware
+from regard.view.inputs import Input, Option, Tell
 from regard.view.trace import Trace
 
 
@@ -31,9 +33,9 @@ def from_answers(config: Config) -> Callable[..., Any]:
     return supervised
 
 
-def as_given(model: Any, points: np.ndarray, answer: list[int], task: Any) -> np.ndarray:
-    """The points as they are."""
-    return points
+def as_given(model: Any, points: np.ndarray, task: Any, how: Any) -> tuple[np.ndarray, list[int]]:
+    """The points as they are, and no answer to follow: it is found step by step."""
+    return points, []
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,11 @@ class Recipe:
         answered: how answers are found.
         learns: of settings, what is learned from.
         usual: how what a person gives is answered; None as an evaluation is by default.
-        seen: points as they were read when an answer was found.
+        led: of a model, points, a task and how it is asked, the points as it is to read them, and
+            those that an answer shown step by step begins with; all of them, where it was found
+            in another way than by such steps.
+        most: points that a page may ask about.
+        some: points of the example of a page.
         development: of so many points each, how many instances decide what is best.
         ready: points of a person, as a model can read them; what it cannot is refused.
     """
@@ -73,12 +79,15 @@ class Recipe:
     answered: Callable[[Any, list[np.ndarray], Any, Any], list[list[int]]] = as_pointed
     learns: Callable[[Any], Callable[..., Any]] = from_answers
     usual: Any = None
-    seen: Callable[[Any, np.ndarray, list[int], Any], np.ndarray] = as_given
+    led: Callable[[Any, np.ndarray, Any, Any], tuple[np.ndarray, list[int]]] = as_given
     development: tuple[tuple[int, int], ...] = ((50, 512),)
+    most: int = 200
+    some: int = 12
 
     def offered(self) -> tuple[Callable[..., Any], ...]:
-        """What its module has as run, evaluate, predict, trace and known."""
-        return self.run, self.evaluate, self.predict, self.trace, self.known
+        """What its module has as run, evaluate, predict, trace, known, asks, typed and placed."""
+        ways = (self.run, self.evaluate, self.predict, self.trace, self.known)
+        return *ways, self.asks, self.typed, self.placed
 
     def run(self, config: Config, **where: Any) -> Result:
         """Train, and measure what came out; `where` is what `drawn.fitted` takes."""
@@ -125,14 +134,68 @@ class Recipe:
         text, details = self.said(points, answer, prove)
         return Prediction(text, details=details)
 
-    def trace(self, loaded: Any, input: str) -> Trace:
-        """How sure it was of each point that it pointed at."""
-        points, answer = self._answered(loaded, input)
-        text, details = self.said(points, answer, False)
-        shown = {"task": self.pictured, "text": text.splitlines()[0], **details, "indices": answer}
-        task = drawn.learned(self, loaded)
-        seen = self.seen(loaded.model, self.ready(points), answer, task)
-        return showing.traced(loaded, points, seen, answer, task.order, shown)
+    def trace(
+        self,
+        loaded: Any,
+        input: str | np.ndarray,
+        *,
+        prefix: str = "",
+        tell: Tell | None = None,
+    ) -> Trace:
+        """How sure it was of each point that it pointed at.
+
+        Args:
+            input: points in a file, typed, or as `typed` gives them.
+            prefix: the points that the answer has to begin with, as in `3 0`.
+            tell: told of every step; what it raises ends the run at once.
+        """
+        task, how = drawn.learned(self, loaded), self.usual or self.evaluation()
+        points = asked.given(self.name, input, task.inputs)
+        seen, led = self.ready(points), asked.begun(self.name, prefix, len(points))
+        self._refuse_more(loaded, len(points))
+        if not led:
+            seen, led = self.led(loaded.model, seen, task, how)
+        first_given = self.pictured == "tour"
+        found = showing.walked(loaded, seen, task.order, led=led, given=first_given, tell=tell)
+        text, details = self.said(points, found.answer, False)
+        shown = {"task": self.pictured, "text": text.splitlines()[0], **details}
+        return showing.traced(loaded, points, found, {**shown, "indices": found.answer})
+
+    def asks(self, card: Mapping[str, Any]) -> Input:
+        """What a page may give to the model of a card."""
+        inputs = drawn.known(self, card).inputs
+        example, form = asked.example(inputs, self.some), {"least": 0, "most": 1}
+        prefix = Option("prefix", "points the answer begins with, as in 3 0", "text", "", most=1000)
+        # corners of triangles have an order that nobody could guess
+        options = () if self.follows == "triangles" else (prefix,)
+        if inputs == 1:
+            return Input("numbers", "numbers", example, self.most, form, options)
+        form = {**form, "square": True}
+        return Input("points", "points of the plane", example, self.most, form, options)
+
+    def typed(self, card: Mapping[str, Any], text: str) -> np.ndarray:
+        """The points of what was typed, which is never taken for a file."""
+        inputs = drawn.known(self, card).inputs
+        points = plane.parsed(text, columns=inputs, where=self.name)
+        if len(points) > self.most:
+            raise ValueError(f"{self.name}: expected at most {self.most} points, got {len(points)}")
+        return asked.given(self.name, points, inputs)
+
+    def placed(
+        self,
+        card: Mapping[str, Any],
+        input: str | np.ndarray,
+        edits: Sequence[Mapping[str, Any]],
+    ) -> list[dict[str, Any]]:
+        """Edits in the numbers of a trace's maps, as edits in those of the model's attentions.
+
+        A model reads points in an order of its own, and one that may end points at that first.
+        """
+        task = drawn.known(self, card)
+        points = asked.given(self.name, input, task.inputs)
+        _, (places,) = asked.laid([self.ready(points)], task.order)
+        tours = card.get("model") == "attention_pointer"
+        return showing.placed(places, edits, first=0 if tours else 1)
 
     def _answered(self, loaded: Any, input: str) -> tuple[np.ndarray, list[int]]:
         """The points that were given, and at which of them a model points."""
@@ -142,12 +205,15 @@ class Recipe:
 
     def _pointed(self, loaded: Any, points: list[np.ndarray], how: Any) -> list[list[int]]:
         """What a model answers; more points than a vocabulary can say are refused."""
-        most, words = max(map(len, points)), most_points(loaded.config)
-        if most > words:
-            raise ValueError(
-                f"{self.name}: a vocabulary of {words} places cannot say {most} points"
-            )
+        self._refuse_more(loaded, max(map(len, points)))
         return self.answered(loaded.model, points, drawn.learned(self, loaded), how)
+
+    def _refuse_more(self, loaded: Any, points: int) -> None:
+        words = most_points(loaded.config)
+        if points > words:
+            raise ValueError(
+                f"{self.name}: a vocabulary of {words} places cannot say {points} points"
+            )
 
     def _within(self, points: np.ndarray) -> np.ndarray:
         """Points of a file as a model reads them: those of the unit square as they are."""

@@ -22,18 +22,27 @@ SYMMETRIES = [(swap, x, y) for swap in (False, True) for x in (False, True) for 
 
 
 @torch.no_grad()
-def pointed(model: Any, batch: Instances, *, beam: int = 1) -> np.ndarray:
-    """What a model answers to each instance (B, T), with −1 behind the last point."""
+def pointed(
+    model: Any, batch: Instances, *, beam: int = 1, starts: list[list[int]] | None = None
+) -> np.ndarray:
+    """What a model answers to each instance (B, T), with −1 behind the last point.
+
+    Args:
+        starts: of each instance the points that its answer begins with, by where they are read.
+    """
     N, device = batch.points.shape[1], next(model.parameters()).device
     # a triangulation of N points has fewer than 2N triangles
     longest = 6 * N + 1
-    found = []
+    found, done = [], 0
     for part in parts(batch, 512 * (N + 1) * beam, device):
-        source = (part.points, part.lengths)
+        source, steps = (part.points, part.lengths), model
+        if starts is not None:
+            led = [[i + 1 for i in each] for each in starts[done : done + len(part)]]
+            steps, done = decode.Beginning(model, led), done + len(part)
         if beam == 1:
-            said = decode.greedy(model, source, begin=END, end=END, longest=longest)
+            said = decode.greedy(steps, source, begin=END, end=END, longest=longest)
         else:
-            said = decode.beam(model, source, begin=END, end=END, longest=longest, width=beam)
+            said = decode.beam(steps, source, begin=END, end=END, longest=longest, width=beam)
         found.append((said.tokens[:, 0] - 1).cpu().numpy())
     return joined(found)
 

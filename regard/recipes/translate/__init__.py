@@ -15,7 +15,7 @@ from regard.recipes.translate.config import LIKE, Config
 from regard.recipes.translate.grids import COLUMNS, GRIDS
 from regard.recipes.translate.measuring import Evaluation, compared, evaluate
 from regard.recipes.translate.remarks import notes
-from regard.recipes.translate.showing import Prediction, predict, trace
+from regard.recipes.translate.showing import Prediction, asks, placed, predict, trace, typed
 from regard.recipes.translate.training import Result, run
 from regard.recipes.translate.training import numbers as known
 
@@ -27,11 +27,14 @@ __all__ = [
     "Evaluation",
     "Prediction",
     "Result",
+    "asks",
     "compared",
     "evaluate",
     "known",
     "notes",
+    "placed",
     "predict",
     "run",
     "trace",
+    "typed",
 ]

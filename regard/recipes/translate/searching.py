@@ -1,5 +1,6 @@
 """From sentences to their translations: many at a time, or one with all that the beams found."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -7,6 +8,7 @@ from torch import nn
 
 from regard import decode
 from regard.data.batches import BEGIN, END, Batch, TokenBatches
+from regard.decode.telling import Hear
 from regard.layers import products
 from regard.layers.ready import prepared
 
@@ -42,10 +44,36 @@ def translated(
     return found
 
 
-def searched(model: nn.Module, source: list[int], beam: int, *, best: int = 1) -> decode.Decoded:
-    """The `best` hypotheses for one source."""
+def searched(
+    model: nn.Module,
+    source: list[int],
+    beam: int,
+    *,
+    best: int = 1,
+    prefix: Sequence[int] = (),
+    hear: Hear | None = None,
+) -> decode.Decoded:
+    """The `best` hypotheses for one source.
+
+    Args:
+        prefix: the tokens that each of them begins with.
+        hear: told at every step what was said; what it raises ends the search.
+    """
     [batch] = TokenBatches([(source, [])], tokens=AT_ONCE, seed=0).epoch(0)
-    return _searched(_ready(model, "float32"), batch.to(_device(model)), beam, PENALTY, best=best)
+    longest = _longest(len(source))
+    if len(prefix) >= longest:
+        raise ValueError(
+            f"translate: expected a prefix of fewer than {longest} tokens, got {len(prefix)}"
+        )
+    ready = _ready(model, "float32")
+    ready = ready if hear is None else decode.Telling(ready, hear)
+    ready = decode.Beginning(ready, [prefix]) if prefix else ready
+    return _searched(ready, batch.to(_device(model)), beam, PENALTY, best=best)
+
+
+def _longest(source: Any) -> Any:
+    """The most tokens of a translation, of how many its source has."""
+    return 2 * source + 10
 
 
 def _device(model: nn.Module) -> torch.device:
@@ -65,7 +93,7 @@ def _searched(
     model: Any, batch: Batch, beam: int, length_penalty: float, *, best: int = 1
 ) -> decode.Decoded:
     source = (batch.source, batch.source_lengths)
-    longest = 2 * batch.source_lengths + 10
+    longest = _longest(batch.source_lengths)
     if beam == 1:
         return decode.greedy(model, source, begin=BEGIN, end=END, longest=longest)
     return decode.beam(

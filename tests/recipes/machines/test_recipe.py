@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from regard.data.copying import Copy
-from regard.recipes import copy, recall
+from regard.recipes import copy, ngrams, recall, repeat_copy, sort_bits
 from regard.recipes.copy import Evaluation
 from regard.recipes.machines.recipe import itself, nothing
 from tests.recipes.untrained import NET, copying, saying, untrained
@@ -44,3 +44,79 @@ def test_a_model_of_another_recipe_is_refused_in_one_sentence():
     )
     with pytest.raises(ValueError, match=message):
         recall.evaluate(untrained(copy), recall.Evaluation())
+
+
+MACHINES = {
+    copy: {"width": 8, "vectors": {"least": 1, "most": 100}},
+    repeat_copy: {
+        **{"width": 8, "vectors": {"least": 1, "most": 20}},
+        **{"count": {"least": 1, "most": 20}},
+    },
+    recall: {
+        **{"width": 6, "vectors": {"least": 3, "most": 3}},
+        **{"items": {"least": 2, "most": 12}},
+    },
+    ngrams: {"width": 1, "vectors": {"least": 1, "most": 500}},
+    sort_bits: {
+        **{"width": 8, "vectors": {"least": 1, "most": 20}},
+        **{"weights": {"least": -1, "most": 1}},
+    },
+}
+every = pytest.mark.parametrize(
+    "recipe", MACHINES, ids=lambda recipe: recipe.__name__.rpartition(".")[2]
+)
+
+
+@every
+def test_a_page_is_told_how_bits_are_put_together(recipe):
+    input = recipe.asks(untrained(recipe).card)
+    none = dict.fromkeys(("count", "items", "weights"))
+    assert (input.kind, input.options) == ("bits", ())
+    assert input.form == none | MACHINES[recipe]
+
+
+@every
+def test_what_a_page_shows_as_an_example_can_be_typed(recipe):
+    card = untrained(recipe).card
+    text = recipe.asks(card).example
+    assert recipe.typed(card, text) == text
+
+
+def put_together(form):
+    """The longest text that a form allows, as docs/page.md says."""
+    n = form["vectors"]["most"]
+    weight = ":-0.5" if form["weights"] else ""
+    vectors = [f"{i:b}".zfill(form["width"])[-form["width"] :] + weight for i in range(n)]
+    if form["items"]:
+        items = [" ".join([f"{i:06b}"] * n) for i in range(form["items"]["most"])]
+        return f"{' | '.join(items)} ? {items[0]}"
+    return " ".join(vectors) + (f" x {form['count']['most']}" if form["count"] else "")
+
+
+@every
+def test_the_most_that_a_form_allows_can_be_typed_and_not_much_more(recipe):
+    card = untrained(recipe).card
+    text = put_together(recipe.asks(card).form)
+    assert recipe.typed(card, text) == text
+    assert len(text.split()) <= recipe.asks(card).most
+    if recipe is copy:
+        with pytest.raises(ValueError, match=r"^copy: expected at most 100 vectors, got 200$"):
+            recipe.typed(card, f"{text} {text}")
+
+
+def test_more_steps_than_a_page_may_ask_for_are_refused():
+    card = untrained(repeat_copy).card
+    with pytest.raises(ValueError, match=r"^repeat_copy: expected at most 1000 steps, got 1004$"):
+        repeat_copy.typed(card, "01101001 x 1000")
+
+
+def test_what_is_typed_is_never_taken_for_a_file(tmp_path, monkeypatch):
+    (tmp_path / "bits.txt").write_text("01101001")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"copy: expected vectors of 8 bits, .* got 'bits\.txt'"):
+        copy.typed(untrained(copy).card, "bits.txt")
+
+
+def test_the_numbers_of_maps_are_those_of_the_attention():
+    edits = [{"at": "heads", "do": "hide", "cells": [[1, 2]]}]
+    assert copy.placed(untrained(copy).card, "01101001", edits) == edits

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from regard import edit, edits
 from regard.data.copying import Copy
+from regard.looking import watched
 from regard.recipes import copy
 from regard.recipes.machines import showing
 from regard.view import UnseenError
@@ -65,7 +67,7 @@ def test_the_memory_of_a_trace_is_what_the_machine_holds_after_each_step(loaded,
 
 def test_looking_changes_no_word(loaded, trace):
     said = copy.predict(loaded, TEXT)
-    assert trace.outputs == {"text": said.text, "answer": TEXT}
+    assert (trace.outputs["text"], trace.outputs["answer"]) == (said.text, TEXT)
     assert trace.header.title == f"{TEXT} → {said.text}"
 
 
@@ -91,3 +93,41 @@ def test_more_steps_than_one_would_type_are_refused(loaded, show, monkeypatch):
     monkeypatch.setattr(showing, "LONGEST", 7)
     with pytest.raises(ValueError, match="copy: expected at most 7 steps, got 8"):
         show(loaded, TEXT)
+
+
+def test_every_step_is_told_and_what_is_said_grows(loaded):
+    told = []
+    trace = copy.trace(loaded, TEXT, tell=lambda *given: told.append(given))
+    assert [done for done, _, _ in told] == list(range(1, 9))
+    assert {total for _, total, _ in told} == {8}
+    words = trace.outputs["text"].split()
+    said = [" ".join(words[:n]) or None for n in range(4)]
+    assert [text for _, _, text in told] == [None] * 5 + said[1:]
+
+
+def test_what_is_told_may_end_it_at_once_and_nothing_is_left_open(loaded):
+    def tell(done, total, text):
+        if done == 3:
+            raise InterruptedError("enough")
+
+    with pytest.raises(InterruptedError, match="enough"):
+        copy.trace(loaded, TEXT, tell=tell)
+    hooks = [m._forward_hooks or m._forward_pre_hooks for m in loaded.model.modules()]
+    assert not any(hooks) and not watched()
+
+
+def test_only_what_a_reading_head_seeks_can_be_edited_by_its_name(trace):
+    assert {map.id: map.names for map in trace.maps if map.names} == {"read.content": ("heads",)}
+
+
+def test_an_edit_of_what_heads_seek_is_seen_in_the_map_that_has_its_name(loaded):
+    loaded = untrained(copy, replace(MACHINE, reads=2), bits=2)
+    with edit(loaded.model, {"heads": edits.hide([(2, 5)], heads=[1])}):
+        content = copy.trace(loaded, TEXT).map("read.content")
+    hidden = (content.whole()[0] == 0).nonzero().tolist()
+    assert hidden == [[1, 2, 5]]
+
+
+def test_it_is_right_if_it_says_the_answer(trace, loaded):
+    assert trace.outputs["right"] == (trace.outputs["text"] == trace.outputs["answer"])
+    assert trace.outputs["answer"] == TEXT

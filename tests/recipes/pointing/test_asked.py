@@ -12,7 +12,7 @@ from regard.data.hulls import Hull
 from regard.data.instances import InstanceBatches
 from regard.data.numbers import Numbers
 from regard.data.tours import Tour
-from regard.recipes.pointing.asked import drawn, given, held, laid, told, unit
+from regard.recipes.pointing.asked import begun, drawn, example, given, held, laid, told, unit
 
 POINTS = [np.array([[0.9, 0.1], [0.2, 0.5], [0.4, 0.8]]), np.array([[0.3, 0.7], [0.1, 0.2]])]
 
@@ -128,3 +128,41 @@ def test_a_task_is_not_changed_by_what_is_drawn_from_it():
     task = Hull(5, 50)
     drawn(task, 7, 1, seed=0)
     assert task == replace(task, least=5, most=50)
+
+
+def test_a_prefix_is_some_points_by_their_numbers():
+    assert begun("hull", "3 0", 5) == [3, 0]
+    assert begun("hull", " 3,0 ", 5) == [3, 0]
+    assert begun("hull", "", 5) == []
+
+
+@pytest.mark.parametrize(
+    ("prefix", "message"),
+    [
+        ("5", "^hull: expected a prefix of points from 0 to 4, got '5'$"),
+        ("1 -1", "got '-1'$"),
+        ("1 x", "got 'x'$"),
+        ("²", "got '²'$"),
+        ("9" * 5000, "^hull: expected a prefix of points from 0 to 4, got '9999"),
+        ("1 2 1", "^hull: expected no point twice in a prefix, got 1 again$"),
+    ],
+)
+def test_what_is_no_prefix_is_refused(prefix, message):
+    with pytest.raises(ValueError, match=message):
+        begun("hull", prefix, 5)
+
+
+def test_points_that_are_numbers_already_are_only_checked():
+    assert given("hull", POINTS[0], 2) is POINTS[0]
+    with pytest.raises(
+        ValueError, match=r"^hull: expected points of shape \(n, 1\), got \(3, 2\)$"
+    ):
+        given("hull", POINTS[0], 1)
+    with pytest.raises(ValueError, match="hull: expected numbers of at most 1e"):
+        given("hull", POINTS[0] * 1e200, 2)
+
+
+def test_an_example_is_so_many_points_as_one_would_type_them():
+    assert given("hull", example(2, 7), 2).shape == (7, 2)
+    assert given("sort", example(1, 7), 1).shape == (7, 1)
+    assert example(2, 7) == example(2, 7)

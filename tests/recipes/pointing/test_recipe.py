@@ -180,3 +180,52 @@ def test_columns_of_tables_are_among_the_numbers(recipe):
     for path in recipe.COLUMNS.values():
         first, *rest = path.split(".")
         assert (known[first][rest[0]] if rest else known[first]) == 1.0
+
+
+@every
+def test_a_page_is_told_what_to_give(recipe):
+    input = recipe.asks(tiny(recipe).card)
+    assert input.kind == ("numbers" if recipe is sort else "points")
+    square = {} if recipe is sort else {"square": True}
+    assert input.form == {"least": 0, "most": 1, **square}
+    assert [option.name for option in input.options] == ([] if recipe is delaunay else ["prefix"])
+
+
+@every
+def test_what_a_page_shows_as_an_example_can_be_typed_and_traced(recipe):
+    loaded = tiny(recipe)
+    points = recipe.typed(loaded.card, recipe.asks(loaded.card).example)
+    assert points.shape == (recipe.RECIPE.some, 1 if recipe is sort else 2)
+    assert recipe.trace(loaded, points).axis("points").size == recipe.RECIPE.some
+
+
+@every
+def test_what_is_typed_is_asked_as_a_file_of_it_would_be(recipe):
+    loaded = tiny(recipe)
+    one = recipe.trace(loaded, recipe.EXAMPLE)
+    other = recipe.trace(loaded, recipe.typed(loaded.card, recipe.EXAMPLE))
+    assert (one.outputs, one.header) == (other.outputs, other.header)
+
+
+@every
+@pytest.mark.parametrize("text", ["points.csv", "./points.csv", "/etc/passwd", "~"])
+def test_what_is_typed_is_never_taken_for_a_file(recipe, text, tmp_path, monkeypatch):
+    (tmp_path / "points.csv").write_text("\n".join(recipe.EXAMPLE.split()))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="expected points, as in"):
+        recipe.typed(tiny(recipe).card, text)
+
+
+@every
+def test_more_points_than_a_page_may_ask_about_are_refused(recipe):
+    card, most = tiny(recipe).card, recipe.RECIPE.most
+    point = "0.5" if recipe is sort else "0.5,0.5"
+    assert len(recipe.typed(card, " ".join([point] * most))) == most
+    with pytest.raises(ValueError, match=f"expected at most {most} points, got {most + 1}"):
+        recipe.typed(card, " ".join([point] * (most + 1)))
+
+
+@pytest.mark.parametrize("recipe", [hull, sort, tsp])
+def test_a_prefix_that_is_none_is_refused(recipe):
+    with pytest.raises(ValueError, match="expected a prefix of points from 0 to"):
+        recipe.trace(tiny(recipe), recipe.EXAMPLE, prefix="99")

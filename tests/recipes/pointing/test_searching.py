@@ -151,3 +151,14 @@ def test_a_tour_is_found_again_in_the_way_its_points_were_read():
     assert (
         lengths(points[None], again[None, None]) <= lengths(points[None], tour[None, None]) + 1e-6
     )
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_answers_begin_where_they_are_told_to(beam, monkeypatch):
+    # one instance at a time, and all side by side
+    batch = Numbers(N, N).draw(np.random.default_rng(0), B)
+    model, starts = untrained(sort, NET).model, [[i] for i in range(B)]
+    whole = pointed(model, batch, beam=beam, starts=starts)
+    monkeypatch.setattr(searching, "AT_ONCE", {"cpu": 1})
+    assert whole[:, 0].tolist() == list(range(B))
+    assert np.array_equal(pointed(model, batch, beam=beam, starts=starts), whole)

@@ -4,9 +4,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from regard import edit
+from regard.looking import watched
 from regard.recipes import delaunay, hull, sort, tsp
 from regard.recipes.pointing import showing
 from regard.recipes.pointing.showing import Prediction
+from regard.view.changes import changes
 from regard.view.pointers import pointing, why_not
 from tests.recipes.pointing.untrained import LSTM, NET, TOURING, WORDS, untrained
 
@@ -112,3 +115,138 @@ def test_looking_changes_no_answer(recipe, model, task):
 
 def test_a_pointer_makes_no_other_candidates():
     assert Prediction("0 1 2").candidates == []
+
+
+FREE = [(hull, NET), (hull, LSTM), (hull, WORDS), (sort, NET), (tsp, TOURING), (tsp, LSTM)]
+free = pytest.mark.parametrize(
+    ("recipe", "model"), FREE, ids=lambda x: getattr(x, "__name__", None)
+)
+
+
+@free
+@pytest.mark.parametrize("prefix", [[3], [2, 0], [4, 1, 3]])
+def test_an_answer_begins_as_it_is_told_to(recipe, model, prefix):
+    trace = recipe.trace(
+        untrained(recipe, model), recipe.EXAMPLE, prefix=" ".join(map(str, prefix))
+    )
+    assert trace.outputs["indices"][: len(prefix)] == prefix
+    assert trace.axis("steps").labels[: len(prefix)] == tuple(f"→ {i}" for i in prefix)
+
+
+@free
+def test_an_empty_prefix_changes_no_bit(recipe, model):
+    loaded = untrained(recipe, model)
+    alone, told = (recipe.trace(loaded, recipe.EXAMPLE, **how) for how in ({}, {"prefix": " "}))
+    assert alone.outputs == told.outputs
+    for map, other in zip(alone.maps, told.maps, strict=True):
+        assert torch.equal(map.whole(), other.whole())
+
+
+def test_what_it_would_have_chosen_is_shown_beside_what_it_had_to():
+    loaded = untrained(sort, NET)
+    alone, told = (sort.trace(loaded, "7 1 4 9", prefix=prefix) for prefix in ("", "3 0"))
+    first = [trace.map("pointer").weights()[0] for trace in (alone, told)]
+    assert torch.equal(*first)
+    assert told.map("pointer").weights()[2, [3, 0]].tolist() == [0, 0]
+
+
+@every
+def test_every_step_is_told_and_what_is_said_grows(recipe, model, task):
+    told = []
+    loaded = untrained(recipe, model)
+    trace = recipe.trace(loaded, recipe.EXAMPLE, tell=lambda *given: told.append(given))
+    answer = list(map(str, trace.outputs["indices"]))
+    assert [done for done, _, _ in told] == list(range(len(told)))
+    # who never ends is cut off
+    assert len(told) - len(answer) == (0 if model is WORDS else 1)
+    assert [text for *_, text in told] == [" ".join(answer[:n]) or None for n in range(len(told))]
+
+
+@every
+def test_what_is_told_may_end_it_at_once_and_nothing_is_left_open(recipe, model, task):
+    loaded = untrained(recipe, model)
+
+    def tell(done, total, text):
+        if done == 2:
+            raise InterruptedError("enough")
+
+    with pytest.raises(InterruptedError, match="enough"):
+        recipe.trace(loaded, recipe.EXAMPLE, tell=tell)
+    hooks = [m._forward_hooks or m._forward_pre_hooks for m in loaded.model.modules()]
+    assert not any(hooks) and not watched()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "model", "names"),
+    [
+        (hull, NET, {"pointer": ("pointer",), "reading": ("reading.blocks.0.own",)}),
+        (hull, LSTM, {"pointer": ("pointer",)}),
+        (hull, WORDS, {"pointer": ()}),
+        (
+            tsp,
+            TOURING,
+            {
+                **{"pointer": ("touring",), "reading": ("blocks.0.own",)},
+                **{"glimpse": ("touring.glimpse",)},
+            },
+        ),
+    ],
+    ids=["attention", "lstm", "words", "tour"],
+)
+def test_maps_name_the_attention_that_they_are_of(recipe, model, names):
+    assert {map.id: map.names for map in traced(recipe, model).maps} == names
+
+
+def test_a_glimpse_is_what_each_head_saw_of_what_was_left():
+    trace = traced(tsp, TOURING)
+    cells, indices = trace.map("glimpse").whole()[0], trace.outputs["indices"]
+    assert_close(cells.sum(-1), torch.ones(2, 6))
+    for step, index in enumerate(indices):
+        assert (cells[:, step + 1 :, index] == 0).all()
+
+
+def hidden(recipe, model, at, cell):
+    """A trace with one cell of a map hidden by a name of that map."""
+    loaded = untrained(recipe, model)
+    given = recipe.typed(loaded.card, recipe.EXAMPLE)
+    edits = [{"at": at, "do": "hide", "cells": [cell]}]
+    with edit(loaded.model, changes(recipe.placed(loaded.card, given, edits))):
+        return recipe.trace(loaded, given)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "model", "at", "map"),
+    [
+        (hull, NET, "pointer", "pointer"),
+        (hull, NET, "reading.blocks.0.own", "reading"),
+        (hull, LSTM, "pointer", "pointer"),
+        (tsp, TOURING, "touring", "pointer"),
+        (tsp, TOURING, "touring.glimpse", "glimpse"),
+        (tsp, TOURING, "blocks.0.own", "reading"),
+        (sort, NET, "pointer", "pointer"),
+    ],
+)
+def test_a_cell_that_is_hidden_in_a_map_is_hidden_there_and_nowhere_else(recipe, model, at, map):
+    trace = hidden(recipe, model, at, [1, 3])
+    seen = trace.map(map).whole()[:, :, 1]
+    zeros = (seen == 0).all(0).all(0).nonzero().flatten().tolist()
+    # at its second step, an answer cannot go to where it began
+    gone = set() if map == "reading" else {trace.outputs["indices"][0]}
+    assert set(zeros) == {3} | gone
+
+
+def test_a_cell_that_is_forced_in_a_map_is_the_one_that_was_meant():
+    loaded = untrained(hull, NET)
+    given = hull.typed(loaded.card, hull.EXAMPLE)
+    force = {"at": "pointer", "do": "force", "query": 2, "key": 4, "weight": 0.875}
+    with edit(loaded.model, changes(hull.placed(loaded.card, given, [force]))):
+        trace = hull.trace(loaded, given, prefix="0 1")
+    assert float(trace.map("pointer").weights()[2, 4]) == pytest.approx(0.875)
+
+
+def test_a_point_that_is_not_there_cannot_be_edited():
+    loaded = untrained(hull, NET)
+    with pytest.raises(ValueError, match="edit: expected points from 0 to 5, got 6"):
+        hidden(hull, NET, "pointer", [0, 6])
+    odd = [{"at": "pointer", "do": "heat", "temperature": 2}, {"do": "hide", "cells": 3}]
+    assert hull.placed(loaded.card, hull.EXAMPLE, odd) == odd

@@ -31,6 +31,7 @@ def untrained(recipe: ModuleType, model: Any = NET, **task: Any) -> Loaded:
         "name": "tiny",
         "recipe": recipe.RECIPE.name,
         "about": "knows nothing",
+        "model": sized.kind,
         "settings": {"data": configs.plain(data)},
         "numbers": {},
     }

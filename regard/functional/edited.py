@@ -1,0 +1,98 @@
+"""Selects that an edit has changed: each holds the one that was there, and comes after it.
+
+No kernel knows them, so they run on the reference; a look can still ask them for a few rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.check import Number
+from regard.functional.precision import wide
+from regard.functional.scores import picked
+from regard.functional.selects import HIDDEN, Drawn, Gaussian, Sampled, Select, local
+
+
+@dataclass(frozen=True, eq=False)
+class Heated:
+    """A select of the scores divided by a temperature."""
+
+    select: Select
+    temperature: Number
+
+    def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+        return self.select(self.scores(scores))
+
+    def scores(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+        """The scores as this select sees them."""
+        scores = wide(scores)
+        most = torch.finfo(scores.dtype).max
+        # near zero a temperature makes anything infinite, but what was seen stays so
+        heated = (scores / self.temperature).clamp(-most, most)
+        return heated.masked_fill(scores == HIDDEN, HIDDEN)
+
+
+@dataclass(frozen=True, eq=False)
+class Forced:
+    """A select of which one key has a given weight in some rows; the rest makes room.
+
+    Args:
+        select: what the rows are before.
+        rows: where a weight is given, bool, broadcasts to (B, H, Q).
+        key: of which key.
+        weight: how much of it is read. If it may not be seen, its row stays as it is.
+    """
+
+    select: Select
+    rows: Tensor
+    key: int
+    weight: Number
+
+    def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+        before, seen = wide(self.select(scores)), scores != HIDDEN
+        mine = torch.arange(scores.shape[-1], device=scores.device) == self.key
+        forced = self.rows[..., None] & seen[..., self.key, None]
+        others = before.masked_fill(mine, 0)
+        rest = others.sum(-1, keepdim=True)
+        # where there is nothing to scale, all that may be seen share alike
+        alike = (seen & ~mine).to(before.dtype)
+        alike = alike / alike.sum(-1, keepdim=True).clamp_min(1)
+        share = torch.where(rest > 0, others / rest.where(rest > 0, 1), alike)
+        left = (before.sum(-1, keepdim=True) - self.weight).clamp_min(0)
+        after = (share * left).masked_fill(mine, self.weight)
+        return torch.where(forced, after, before)
+
+
+def part(select: Select, batch: int, head: int, queries: Tensor) -> Select | None:
+    """A select for some queries of one head; None if it has to be asked for everything."""
+    if local(select):
+        return select
+    if isinstance(select, Gaussian | Drawn):
+        return select.part(batch, head, queries)
+    if not isinstance(select, Heated | Forced):
+        return None
+    inner = part(select.select, batch, head, queries)
+    if inner is None or isinstance(select, Heated):
+        return None if inner is None else replace(select, select=inner)
+    return replace(select, select=inner, rows=picked(select.rows, batch, head, queries))
+
+
+def drawn(select: Select, scores: Callable[[], Tensor]) -> Select:
+    """The select with its keys drawn already; scores are formed only if it draws any."""
+    if isinstance(select, Sampled):
+        return Drawn(select.draw(scores()))
+    if isinstance(select, Heated):
+        heated = select.scores
+        return replace(select, select=drawn(select.select, lambda: heated(scores())))
+    if isinstance(select, Forced):
+        return replace(select, select=drawn(select.select, scores))
+    return select
+
+
+def logs(weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+    """Logits that a softmax turns into these weights; −inf, with no gradient, for a zero."""
+    none = weights <= 0
+    return weights.masked_fill(none, 1).log().masked_fill(none, HIDDEN)

@@ -1,0 +1,265 @@
+"""What may be changed about an attention: each change is a value that maps a call to another.
+
+`regard.edit` takes them, or any callable of this form: it gets a `Call` and returns one of the same
+sizes, as by `dataclasses.replace(call, score=…)`. A query is counted from where its attention
+began: the first that it is asked is 0, also where a decoder asks one query a step.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from regard import check
+from regard.check import Number
+from regard.functional.call import Call
+from regard.functional.edited import Forced, Heated
+from regard.functional.rules import Given, both
+from regard.functional.scores import Score
+from regard.functional.selects import Select
+
+Change = Callable[[Call], Call]
+# A query and a key; None stands for every query.
+Cell = tuple[int | None, int]
+
+
+@dataclass(frozen=True)
+class Ablate:
+    """Some heads are not heard: they read zeros."""
+
+    heads: tuple[int, ...]
+
+    def __call__(self, call: Call) -> Call:
+        if not self.heads:
+            return call
+        alive = ~_meant("ablate", self.heads, call)
+        return replace(call, heads=alive if call.heads is None else call.heads & alive)
+
+
+@dataclass(frozen=True)
+class Hide:
+    """Some cells are not seen, beside those that the rule hides."""
+
+    cells: tuple[Cell, ...]
+    heads: tuple[int, ...] | None
+
+    def __call__(self, call: Call) -> Call:
+        _, _, Q, K = call.sizes
+        query, key = self._table.unbind(1)
+        row, every = query - call.begun, query < 0
+        here = every | ((row >= 0) & (row < Q))
+        here &= _there("hide", key, here, call)
+        alone, columns = here & ~every, here & every
+        chosen = None if self.heads is None else _meant("hide", self.heads, call)
+        if not bool(here.any()):
+            return call
+        mask = torch.ones(Q, K, dtype=torch.bool)
+        mask[row[alone], key[alone]] = False
+        mask[:, key[columns]] = False
+        mask = mask.to(call.q.device)
+        seen = Given(mask if chosen is None else mask | ~chosen[:, None, None], K - Q)
+        return replace(call, rule=seen if call.rule is None else both(call.rule, seen))
+
+    @property
+    def farthest(self) -> int:
+        """The farthest key that it names, −1 if none."""
+        return max((key for _, key in self.cells), default=-1)
+
+    @cached_property
+    def _table(self) -> Tensor:
+        """Queries and keys (n, 2); −1 is every query."""
+        cells = [(-1 if query is None else query, key) for query, key in self.cells]
+        return torch.tensor(cells, dtype=torch.long).view(-1, 2)
+
+
+@dataclass(frozen=True)
+class Rescore:
+    """Another score."""
+
+    score: Score
+
+    def __call__(self, call: Call) -> Call:
+        return replace(call, score=self.score)
+
+
+@dataclass(frozen=True)
+class Reselect:
+    """Another select."""
+
+    select: Select
+
+    def __call__(self, call: Call) -> Call:
+        return replace(call, select=self.select)
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Scores, whatever is added to them, are divided by a temperature."""
+
+    temperature: Number
+
+    def __call__(self, call: Call) -> Call:
+        if self.temperature == 1:
+            return call
+        return replace(call, select=Heated(call.select, self.temperature))
+
+
+@dataclass(frozen=True)
+class Force:
+    """One cell has a weight that is given; the rest of its row is scaled to make room."""
+
+    query: int | None
+    key: int
+    weight: Number
+    heads: tuple[int, ...] | None
+
+    def __call__(self, call: Call) -> Call:
+        _, H, Q, _ = call.sizes
+        row = None if self.query is None else self.query - call.begun
+        here = torch.tensor([row is None or 0 <= row < Q])
+        there = _there("force", torch.tensor([self.key]), here, call)
+        chosen = None if self.heads is None else _meant("force", self.heads, call)
+        if not bool(here & there):
+            return call
+        places = torch.arange(Q, device=call.q.device)
+        rows = (places == row if row is not None else places >= 0).expand(H, Q)
+        if chosen is not None:
+            rows = rows & chosen[:, None]
+        return replace(call, select=Forced(call.select, rows, self.key, self.weight))
+
+    @property
+    def farthest(self) -> int:
+        """The key that it names."""
+        return self.key
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Several changes, one after the other."""
+
+    changes: tuple[Change, ...]
+
+    def __call__(self, call: Call) -> Call:
+        for change in self.changes:
+            call = change(call)
+        return call
+
+    @property
+    def farthest(self) -> int:
+        """The farthest key that one of them names, −1 if none."""
+        return max(map(farthest, self.changes), default=-1)
+
+
+def ablate(*heads: int) -> Ablate:
+    """These heads are not heard.
+
+    They read zeros, their weights are zero, and where logits are asked for they say nothing: 0.
+    """
+    return Ablate(_whole("ablate", "heads", heads))
+
+
+def hide(cells: Iterable[Cell], heads: Iterable[int] | None = None) -> Hide:
+    """These cells are not seen, by the heads given or by all.
+
+    Args:
+        cells: pairs of a query and a key; None in place of a query is every query.
+        heads: whose; None is all of them.
+    """
+    found = tuple((query, key) for query, key in cells)
+    _whole("hide", "queries", [query for query, _ in found if query is not None])
+    _whole("hide", "keys", [key for _, key in found])
+    return Hide(found, None if heads is None else _whole("hide", "heads", heads))
+
+
+def score(score: Score) -> Rescore:
+    """Another score, from `regard.scores` or any callable on q and k."""
+    _value("score", score, "a callable (q, k)")
+    return Rescore(score)
+
+
+def select(select: Select) -> Reselect:
+    """Another select, from `regard.selects` or any callable on scores."""
+    _value("select", select, "a callable on scores")
+    return Reselect(select)
+
+
+def heat(temperature: Number) -> Heat:
+    """Scores divided by a temperature: `softmax((score + bias) / T)`, or any other select of it.
+
+    Above 1 a query looks more widely, below 1 more narrowly.
+    """
+    if not _number(temperature) or not 0 < temperature < math.inf:
+        raise ValueError(f"heat: expected a finite temperature > 0, got {temperature!r}")
+    return Heat(temperature)
+
+
+def force(query: int | None, key: int, weight: Number, heads: Iterable[int] | None = None) -> Force:
+    """This cell has this weight, and the rest of its row is scaled to sum to what it did before.
+
+    Where all the rest is zero, the other keys that may be seen share what is left alike; where
+    there are none, the row is this one weight. What may not be seen is not forced. Of two cells in
+    one row, the later makes room at the cost of the earlier.
+
+    Args:
+        query: which query; None is every one.
+        key: which key it is made to read.
+        weight: how much of it, from 0 to 1.
+        heads: by whom; None is all of them.
+    """
+    _whole("force", "queries", [] if query is None else [query])
+    _whole("force", "keys", [key])
+    if not _number(weight) or not 0 <= weight <= 1:
+        raise ValueError(f"force: expected a weight from 0 to 1, got {weight!r}")
+    return Force(query, key, weight, None if heads is None else _whole("force", "heads", heads))
+
+
+def chain(*changes: Change) -> Chain:
+    """These changes, one after the other."""
+    for change in changes:
+        _value("chain", change, "a callable from Call to Call")
+    return Chain(changes)
+
+
+def farthest(change: Change) -> int:
+    """The farthest key that a change names; −1 if it names none, or cannot be asked."""
+    return change.farthest if isinstance(change, Hide | Force | Chain) else -1
+
+
+def _there(where: str, key: Tensor, here: Tensor, call: Call) -> Tensor:
+    """Which keys there are; one that should be and is not is refused."""
+    _, _, Q, K = call.sizes
+    there = key < K
+    # where each query so far brought a key, as in self-attention, more of them may come
+    if call.begun + Q != K and bool((here & ~there).any()):
+        raise ValueError(f"{where}: expected keys below K={K}, got {int(key[here].max())}")
+    return there
+
+
+def _meant(where: str, heads: tuple[int, ...], call: Call) -> Tensor:
+    """Which heads of a call are meant (H,)."""
+    H = call.q.shape[1]
+    if heads and max(heads) >= H:
+        raise ValueError(f"{where}: expected heads below H={H}, got {max(heads)}")
+    meant = torch.zeros(H, dtype=torch.bool)
+    meant[list(heads)] = True
+    return meant.to(call.q.device)
+
+
+def _whole(where: str, name: str, given: Iterable[int]) -> tuple[int, ...]:
+    found = tuple(given)
+    for each in found:
+        if isinstance(each, bool) or not isinstance(each, int) or each < 0:
+            raise ValueError(f"{where}: expected whole {name} >= 0, got {each!r}")
+    return found
+
+
+def _number(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool)
+
+
+def _value(where: str, given: object, form: str) -> None:
+    if isinstance(given, type) or not callable(given):
+        raise ValueError(f"{where}: expected {form}, got {check.kind(given)}")

@@ -1,0 +1,183 @@
+"""Who watches: the looks and edits that are open, and what tells them of PyTorch's own calls."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, overrides
+from torch.overrides import TorchFunctionMode
+
+from regard.functional import attention as plain
+from regard.functional.call import Call, Why, changed, heard, tensors_of, unread
+from regard.looking import foreign
+
+
+@runtime_checkable
+class Look(Protocol):
+    """What keeps calls."""
+
+    def keep(self, make: Callable[[], Call], tensors: list[Tensor], why: Callable[[], Why]) -> None:
+        """Keep one call; `tensors` are what `make` will need unchanged."""
+
+
+@runtime_checkable
+class Edit(Protocol):
+    """What changes calls."""
+
+    def means(self) -> bool:
+        """Whether the attention that is running is to be changed."""
+
+    def meet(self) -> None:
+        """Note that the module that is running attends."""
+
+    def edited(self, call: Call) -> Call:
+        """The call as it is to be run; the very same if nothing is changed."""
+
+
+# They belong to the process; one watcher reports to all that are open.
+_looks: list[Look] = []
+_edits: list[Edit] = []
+_inside = False
+
+
+def watched() -> bool:
+    """Whether a look or an edit is open."""
+    return bool(_looks or _edits)
+
+
+def altered() -> bool:
+    """Whether an edit is open."""
+    return bool(_edits)
+
+
+def shown_to(look: Look) -> AbstractContextManager[None]:
+    """Inside, calls are shown to this look."""
+    return _opened(_looks, look)
+
+
+def changed_by(edit: Edit) -> AbstractContextManager[None]:
+    """Inside, calls are handed to this edit, after those that were opened before it."""
+    return _opened(_edits, edit)
+
+
+def edited(call: Call) -> Call:
+    """A call of ours as every open edit leaves it."""
+    if not _edits:
+        return call
+    if torch.compiler.is_compiling():
+        raise RuntimeError("edit: a compiled model cannot be edited; edit the eager one")
+    for edit in _edits:
+        call = edit.edited(call)
+    return call
+
+
+def show(call: Call, why: Callable[[], Why]) -> None:
+    """Show a call of ours to every open look."""
+    if not _looks:
+        return
+    if torch.compiler.is_compiling():
+        raise RuntimeError("look: a compiled model cannot be looked into; look at the eager one")
+    if any(x.requires_grad for x in tensors_of(call)):
+        # a look must not keep a whole graph alive; what is detached still counts its versions
+        call = changed(call, Tensor.detach)
+    bare = unread(call)
+    _keep(lambda: bare, tensors_of(bare), why)
+
+
+def going_back() -> bool:
+    """Whether a backward pass computes a call again, as checkpoints do: it was met before."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def aside() -> AbstractContextManager[None]:
+    """Inside, the watcher looks away: what a call of ours does there is its own business."""
+    return _looking_away() if watched() else nullcontext()
+
+
+@contextmanager
+def _looking_away() -> Iterator[None]:
+    global _inside
+    before, _inside = _inside, True
+    # where the watcher is the innermost mode it steps aside altogether: a kernel that is compiled
+    # inside would trip over it, and every operation is quicker without it
+    ours = isinstance(overrides._get_current_function_mode(), _Watcher)
+    try:
+        with overrides._pop_mode_temporarily() if ours else nullcontext():
+            yield
+    finally:
+        _inside = before
+
+
+def _keep(make: Callable[[], Call], tensors: list[Tensor], why: Callable[[], Why]) -> None:
+    if going_back():
+        return
+    for look in _looks:
+        look.keep(make, tensors, why)
+
+
+class _Watcher(TorchFunctionMode):
+    """Sees PyTorch's own attention go by, whoever calls it.
+
+    It lets it pass untouched, unless an edit is meant for it.
+    """
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func not in foreign.SEEN or _inside:
+            return func(*args, **kwargs)
+        if any(edit.means() for edit in _edits):
+            with _looking_away():
+                out = _run_edited(func, args, kwargs)
+            if out is not None:
+                return out
+        else:
+            for edit in _edits:
+                edit.meet()
+        out = func(*args, **kwargs)
+        with _looking_away():
+            make, tensors = foreign.SEEN[func](*args, **kwargs)
+            _keep(make, tensors, lambda: foreign.WHY)
+        return out
+
+
+def _run_edited(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+    """What PyTorch's call gives when it is edited; None if nothing is changed about it."""
+    call, join = foreign.called(func, *args, **kwargs)
+    new = edited(call)
+    if new is call:
+        return None
+    new = foreign.settled(new)
+    show(new, lambda: foreign.WHY_EDITED)
+    return join(heard(new, plain.of(new)))
+
+
+@contextmanager
+def _opened(among: list[Any], one: Any) -> Iterator[None]:
+    """The first to open puts the watcher up and takes down the fast path, the last undoes it.
+
+    PyTorch's encoder layers hide their attention in one native call; without it they show it.
+    """
+    global _fast_path
+    if not watched():
+        _fast_path = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        _watcher.__enter__()
+    among.append(one)
+    try:
+        yield
+    finally:
+        among.remove(one)
+        if not watched():
+            _watcher.__exit__(None, None, None)
+            torch.backends.mha.set_fastpath_enabled(_fast_path)
+
+
+_watcher = _Watcher()
+_fast_path = True

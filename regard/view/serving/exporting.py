@@ -1,0 +1,170 @@
+"""A trace as something to take away: a picture, a page, its numbers."""
+
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy
+
+from regard.view.colours import Scale
+from regard.view.files import save
+from regard.view.planes import plane
+from regard.view.plots import matrix, ribbons, wall
+from regard.view.printing import printed
+from regard.view.standalone import page_at
+from regard.view.tapes import tape
+from regard.view.trace import Map, Trace, described
+from regard.view.words import by_words
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+Kind = Literal["png", "svg", "pdf", "html", "npz", "json", "safetensors"]
+# The views of the page; `matrix` is what Python calls `heads`.
+View = Literal["matrix", "heads", "wall", "ribbons", "arcs", "tape", "plane", "image"]
+KINDS: tuple[str, ...] = get_args(Kind)
+VIEWS: tuple[str, ...] = get_args(View)
+# Beyond this a file of JSON is no way to hand over numbers.
+MOST_NUMBERS = 2**22
+_TYPES = {
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "pdf": "application/pdf",
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What of a trace is on the screen, and how wide it is to be printed, in millimetres."""
+
+    view: View = "matrix"
+    map: str | None = None
+    layer: int = 0
+    head: int = 0
+    step: int | None = None
+    scale: Scale = "linear"
+    words: bool = False
+    width: int = 178
+
+    def place(self) -> dict[str, str]:
+        """The same as the page's address says it."""
+        given = {"view": "heads" if self.view == "matrix" else self.view, "map": self.map}
+        given |= {name: getattr(self, name) for name in ("layer", "head", "step", "scale")}
+        return {name: str(value) for name, value in given.items() if value not in (None, 0)}
+
+
+def exported(
+    trace: Trace, kind: Kind, shown: Shown, told: Mapping[str, Any] | None = None
+) -> tuple[bytes, str, str]:
+    """The bytes of a download, their media type and the name of its file.
+
+    Args:
+        told: how the trace came about: `asked`, `python` and `seconds`.
+
+    Raises:
+        ValueError: this trace has no such picture, in one line.
+    """
+    trace = by_words(trace) if shown.words else trace
+    if kind == "html":
+        data = page_at(trace, shown.place(), told).encode()
+    else:
+        data = _WRITTEN[kind](trace, kind, shown)
+    return data, _TYPES.get(kind, "application/octet-stream"), f"{_named(trace)}.{kind}"
+
+
+def _named(trace: Trace) -> str:
+    """A file's name out of the model's, of letters that every file system takes."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", trace.header.model).strip("-")[:60] or "trace"
+
+
+def _picture(trace: Trace, kind: Literal["png", "svg", "pdf"], shown: Shown) -> bytes:
+    figure = _FIGURES[shown.view](trace, shown)
+    return printed(figure, kind, width=shown.width, header=trace.header)
+
+
+def _matrix(trace: Trace, shown: Shown) -> "matplotlib.figure.Figure":
+    where = {"map": shown.map, "layer": shown.layer, "head": shown.head}
+    return matrix(trace, scale=shown.scale, **where)  # type: ignore[arg-type]
+
+
+def _ribbons(trace: Trace, shown: Shown) -> "matplotlib.figure.Figure":
+    return ribbons(trace, map=shown.map, layer=shown.layer, head=shown.head)
+
+
+def _wall(trace: Trace, shown: Shown) -> "matplotlib.figure.Figure":
+    return wall(trace, map=shown.map, scale=shown.scale)
+
+
+def _tape(trace: Trace, shown: Shown) -> "matplotlib.figure.Figure":
+    return tape(trace, step=shown.step, head=shown.head)
+
+
+def _plane(trace: Trace, shown: Shown) -> "matplotlib.figure.Figure":
+    return plane(trace, step=shown.step)
+
+
+def _arrays(trace: Trace, kind: str, shown: Shown) -> bytes:
+    """Every map and every series by its id, and where they come from; nothing is pickled."""
+    arrays = {f"maps.{map.id}": map.whole().float().cpu().numpy() for map in trace.maps}
+    arrays |= {f"series.{one.id}": one.values.float().cpu().numpy() for one in trace.series}
+    arrays["header"] = numpy.array(json.dumps(described(trace.header), ensure_ascii=True))
+    file = io.BytesIO()
+    numpy.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _numbers(trace: Trace, kind: str, shown: Shown) -> bytes:
+    """What is seen, in numbers: one head, all heads of a wall, all of a machine or a pointer."""
+    whole = shown.view in ("tape", "plane")
+    maps = list(trace.maps) if whole else [trace.map(shown.map)]
+    one = None if whole or shown.view == "wall" else (shown.layer, shown.head)
+    counts = [math.prod(m.sizes or ()) * (1 if one else m.layers * m.heads) for m in maps]
+    counts += [series.values.numel() for series in trace.series if whole]
+    if sum(counts) > MOST_NUMBERS:
+        raise ValueError(f"json: {sum(counts)} numbers, but a file has {MOST_NUMBERS}. Take npz.")
+    told: dict[str, Any] = {"header": described(trace.header), "outputs": trace.outputs}
+    if one:
+        told |= _told(trace, maps[0]) | {"layer": one[0], "head": one[1]}
+        told["weights"] = maps[0].weights(*one).float().tolist()
+    else:
+        told["maps"] = [_told(trace, m) | {"weights": m.whole().float().tolist()} for m in maps]
+        told["series"] = {s.id: s.values.float().tolist() for s in trace.series if whole}
+    return json.dumps(told, allow_nan=False, ensure_ascii=False).encode()
+
+
+def _told(trace: Trace, map: Map) -> dict[str, Any]:
+    labels = {"queries": trace.axis(map.query).labels, "keys": trace.axis(map.key).labels}
+    return {"map": map.id} | labels
+
+
+def _trace(trace: Trace, kind: str, shown: Shown) -> bytes:
+    with TemporaryDirectory(prefix="regard-") as folder:
+        return save(trace, Path(folder) / "one.safetensors").read_bytes()
+
+
+_FIGURES = {
+    "matrix": _matrix,
+    "heads": _matrix,
+    "image": _matrix,
+    "ribbons": _ribbons,
+    "arcs": _ribbons,
+    "wall": _wall,
+    "tape": _tape,
+    "plane": _plane,
+}
+_WRITTEN: dict[str, Callable[..., bytes]] = {
+    "png": _picture,
+    "svg": _picture,
+    "pdf": _picture,
+    "npz": _arrays,
+    "json": _numbers,
+    "safetensors": _trace,
+}

@@ -1,0 +1,168 @@
+"""Who may come in: one gate before everything, decided by what was bound and by nothing sent."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from regard.view.serving.bound import Bound
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[Any], Awaitable[None]]
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+# What needs no token: the page, which knows nothing, and its files.
+OPEN = ("/", "/app.js", "/app.css", "/icon.svg")
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_OURS = ("same-origin", "none")
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+    "connect-src 'self'; font-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'none'"
+)
+HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+NO_SOCKETS = "there are no sockets here"
+BROKEN = "something went wrong here; the terminal where regard serve runs says what"
+
+
+class Guard:
+    """An ASGI application that lets through to another one only who may come in.
+
+    Args:
+        report: told in a line of what went wrong inside, which no answer says.
+        at_once: how many requests may be inside.
+    """
+
+    def __init__(
+        self, app: App, bound: Bound, *, report: Callable[[str], None], at_once: int = 256
+    ):
+        self.app, self.bound, self.report, self.at_once = app, bound, report, at_once
+        self.inside = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request, or hand it on; a socket is always refused."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        no = refusal(scope, self.bound)
+        if scope["type"] != "http":
+            await _close(scope, send, *(no or (403, NO_SOCKETS)))
+            return
+        if no is None and self.inside >= self.at_once:
+            no = 503, f"{self.inside} requests are being answered already; ask again"
+        if no is not None:
+            await _answer(send, *no)
+            return
+        self.inside += 1
+        try:
+            await self._through(scope, receive, send)
+        finally:
+            self.inside -= 1
+
+    async def _through(self, scope: Any, receive: Any, send: Any) -> None:
+        begun = False
+
+        async def headed(message: Any) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                message = {**message, "headers": _guarded(message.get("headers", []))}
+            await send(message)
+
+        try:
+            await self.app(scope, receive, headed)
+        except Exception as error:
+            self.report(f"{scope['method']} {scope['path']}: {type(error).__name__}: {error}")
+            if not begun:
+                await _answer(send, 500, BROKEN)
+
+
+def refusal(scope: Scope, bound: Bound) -> tuple[int, str] | None:
+    """The status and the sentence for who may not come in, or None."""
+    hosts = list(_sent(scope, "host"))
+    if len(hosts) != 1 or hosts[0].lower() not in bound.hosts:
+        return 400, "expected the host that regard serve was bound to, got another"
+    if not _ours(scope, bound):
+        return 403, "expected a request of the page itself, got one of another origin"
+    if any("websocket" in value.lower() for value in _sent(scope, "upgrade")):
+        return 403, NO_SOCKETS
+    if scope["path"] not in OPEN and not (_has_cookie(scope, bound) or _has_bearer(scope, bound)):
+        return 401, "expected the token of this launch; open the address that regard serve printed"
+    return None
+
+
+def opens(scope: Scope, bound: Bound) -> bool | None:
+    """Whether the token of an address fits; None where there is none."""
+    given = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+    tokens = [value for name, value in given if name == "token"]
+    if not tokens:
+        return None
+    return len(tokens) == 1 and bound.fits(tokens[0])
+
+
+def _ours(scope: Scope, bound: Bound) -> bool:
+    """Whether a request comes from the page, or from no page at all."""
+    origins, sites = list(_sent(scope, "origin")), list(_sent(scope, "sec-fetch-site"))
+    if origins:
+        return len(origins) == 1 and origins[0].lower() in bound.origins
+    if scope["type"] != "http":
+        return False
+    # a link to the page may stand anywhere; what belongs to the page may be fetched by it alone
+    if scope["path"] != "/" and any(site not in _OURS for site in sites):
+        return False
+    if scope["method"] in _SAFE:
+        return True
+    return (bool(sites) and all(site in _OURS for site in sites)) or _has_bearer(scope, bound)
+
+
+def _has_cookie(scope: Scope, bound: Bound) -> bool:
+    for line in _sent(scope, "cookie"):
+        for part in line.split(";"):
+            name, _, value = part.strip().partition("=")
+            if name == bound.cookie and bound.fits(value):
+                return True
+    return False
+
+
+def _has_bearer(scope: Scope, bound: Bound) -> bool:
+    given = list(_sent(scope, "authorization"))
+    kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    return kind.lower() == "bearer" and bound.fits(token)
+
+
+def _sent(scope: Scope, name: str) -> Iterator[str]:
+    wanted = name.encode()
+    return (v.decode("latin-1") for k, v in scope["headers"] if k.lower() == wanted)
+
+
+def _guarded(headers: Any) -> list[tuple[bytes, bytes]]:
+    """These headers with ours; a header of ours that was set already is set anew."""
+    kept = [(k, v) for k, v in headers if k.decode("latin-1").lower() not in HEADERS]
+    return kept + [(k.encode(), v.encode()) for k, v in HEADERS.items()]
+
+
+async def _answer(send: Send, status: int, sentence: str) -> None:
+    await _said(send, "http.response", status, sentence)
+
+
+async def _close(scope: Scope, send: Send, status: int, sentence: str) -> None:
+    """Refuse a socket before it opens, with an answer where the server can send one."""
+    if "websocket.http.response" in scope.get("extensions", {}):
+        await _said(send, "websocket.http.response", status, sentence)
+    else:
+        await send({"type": "websocket.close", "code": 1008, "reason": sentence})
+
+
+async def _said(send: Send, kind: str, status: int, sentence: str) -> None:
+    body = json.dumps({"error": sentence}).encode()
+    # what comes behind the headers is not read, so the line cannot be used again
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    headers += [(b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store")]
+    await send({"type": f"{kind}.start", "status": status, "headers": _guarded(headers)})
+    await send({"type": f"{kind}.body", "body": body})

@@ -1,0 +1,124 @@
+"""A trace as the server keeps it: computed once, small enough, with its thumbnails."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.view.axes import Grid, Points
+from regard.view.serving import wire
+from regard.view.serving.limits import Limits
+from regard.view.serving.manifest import manifest
+from regard.view.trace import Map, Trace
+
+# What is told of a trace beside itself.
+Told = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A trace with all its weights in memory, and what a page asks for first.
+
+    Args:
+        told: how it came about: `asked`, `python` and `seconds`.
+        thumbs: the bytes of each map's thumbnails.
+        manifest: the JSON of all that is no array.
+    """
+
+    trace: Trace
+    told: Told
+    thumbs: Mapping[str, bytes]
+    manifest: bytes
+    size: int
+
+
+def kept(
+    id: str,
+    trace: Trace,
+    told: Told,
+    *,
+    limits: Limits,
+    budget: int,
+    tell: Callable[[], None] = lambda: None,
+) -> Kept:
+    """A trace as it is kept: weights in float32, or in half of it where they are many.
+
+    Args:
+        budget: how many bytes all traces may take; one that takes more is refused.
+        tell: called head by head; it may raise to stop.
+
+    Raises:
+        ValueError: it is too large, in one line.
+    """
+    refuse_large(trace, limits)
+    cells = sum(map.layers * map.heads * math.prod(map.sizes or ()) for map in trace.maps)
+    dtype = torch.float16 if 4 * cells > budget // 4 else torch.float32
+    needed = cells * dtype.itemsize + _beside(trace)
+    if needed > budget:
+        raise ValueError(
+            f"trace: it takes {needed / 2**20:.0f} MB, but {budget / 2**20:.0f} are kept at most; "
+            "regard serve --budget sets it"
+        )
+    trace = _halved(trace) if dtype == torch.float16 else trace
+    trace = replace(trace, maps=[_computed(map, dtype, tell) for map in trace.maps])
+    thumbs = {map.id: wire.thumbs(map) for map in trace.maps}
+    text = json.dumps(
+        manifest(id, trace, told, size=needed), allow_nan=False, ensure_ascii=False
+    ).encode()
+    size = needed + sum(map(len, thumbs.values())) + len(text)
+    return Kept(trace, told, thumbs, text, size)
+
+
+def refuse_large(trace: Trace, limits: Limits) -> None:
+    """Refuse a trace that no page could show, before anything is computed."""
+    for axis in trace.axes:
+        if axis.size > limits.tokens:
+            raise ValueError(
+                f"trace: expected axes of at most {limits.tokens}, got {axis.id!r} of {axis.size}"
+            )
+    heads = sum(map.layers * map.heads for map in trace.maps)
+    if heads > limits.heads:
+        raise ValueError(f"trace: expected at most {limits.heads} heads, got {heads}")
+
+
+def with_image(trace: Trace, axis: str, picture: Tensor) -> Trace:
+    """The trace with another picture (C, Y, X) under one of its grids.
+
+    Raises:
+        ValueError: there is no such grid.
+    """
+    under = trace.axis(axis)
+    if not isinstance(under, Grid):
+        raise ValueError(f"image: expected an axis that is a grid, got {axis!r} of {under.kind}")
+    axes = [replace(one, image=picture) if one is under else one for one in trace.axes]
+    return replace(trace, axes=axes)
+
+
+def _beside(trace: Trace) -> int:
+    """The bytes of a trace's other tensors."""
+    tensors = [series.values for series in trace.series]
+    tensors += [axis.xy for axis in trace.axes if isinstance(axis, Points)]
+    images = [axis.image for axis in trace.axes if isinstance(axis, Grid)]
+    return sum(tensor.nbytes for tensor in [*tensors, *images] if tensor is not None)
+
+
+def _halved(trace: Trace) -> Trace:
+    note = "the weights are many, so the page keeps them in float16"
+    return replace(trace, header=replace(trace.header, notes=[*trace.header.notes, note]))
+
+
+def _computed(map: Map, dtype: torch.dtype, tell: Callable[[], None]) -> Map:
+    """The map with all its weights there, one head made at a time."""
+    if isinstance(map.cells, Tensor) and map.cells.dtype == dtype and map.cells.is_cpu:
+        return map
+    Q, K = map.sizes or (0, 0)
+    whole = torch.empty(map.layers, map.heads, Q, K, dtype=dtype)
+    for layer in range(map.layers):
+        for head in range(map.heads):
+            tell()
+            whole[layer, head] = map.weights(layer, head).to("cpu", dtype)
+    return replace(map, cells=whole)

@@ -1,0 +1,39 @@
+"""How much one may send, ask for and keep."""
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The bounds of a server; bytes, where nothing else is said.
+
+    Args:
+        text: a body of JSON.
+        image: the file of an image.
+        pixels: how many an image may have.
+        trace: the file of a trace.
+        tokens: how long an axis of a trace may be.
+        heads: how many heads all maps of a trace may have together.
+        waiting: how many runs may wait for the one that goes on.
+        lessons: how many lessons may wait.
+        seconds: how long a run may take.
+        upload: how many seconds a body may take to arrive.
+        at_once: how many requests may be in the house.
+    """
+
+    text: int = 32 * 2**10
+    image: int = 8 * 2**20
+    pixels: int = 16_000_000
+    trace: int = 256 * 2**20
+    tokens: int = 2**15
+    heads: int = 2**14
+    waiting: int = 4
+    lessons: int = 128
+    seconds: float = 300.0
+    upload: float = 60.0
+    at_once: int = 256
+
+    def told(self) -> dict[str, int]:
+        """What a page should know of them."""
+        named = ("text", "image", "pixels", "trace", "tokens", "waiting")
+        return {name: value for name, value in asdict(self).items() if name in named}

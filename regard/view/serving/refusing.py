@@ -1,0 +1,29 @@
+"""A request that gets no for an answer: a status and one sentence."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+LONGEST = 300
+
+
+class RefusedError(Exception):
+    """What was asked cannot be given; `sentence` says why, and goes to whoever asked."""
+
+    def __init__(self, status: int, sentence: str):
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
+@contextmanager
+def asked(status: int) -> Iterator[None]:
+    """Inside, what does not fit is what was asked: its own words go back with this status."""
+    try:
+        yield
+    except ValueError as error:
+        raise RefusedError(status, sentence(error)) from None
+
+
+def sentence(error: ValueError) -> str:
+    """What an error of ours says, cut where it repeats a long thing that was sent."""
+    text = str(error)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -1,0 +1,52 @@
+"""Answers: JSON that is never stored, arrays that never change, and refusals in a sentence."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import starlette.responses
+
+# An id is never given to two traces, so what it names never changes.
+_FOR_GOOD = "private, max-age=86400, immutable"
+
+
+def told(value: Any, status: int = 200) -> "starlette.responses.Response":
+    """A value in JSON."""
+    return told_as(json.dumps(value, allow_nan=False, ensure_ascii=False).encode(), status)
+
+
+def told_as(text: bytes, status: int = 200) -> "starlette.responses.Response":
+    """A value that is JSON already."""
+    return _answer(text, status, "application/json", {"cache-control": "no-store"})
+
+
+def array(data: bytes) -> "starlette.responses.Response":
+    """The bytes of an array."""
+    return _answer(data, 200, "application/octet-stream", {"cache-control": _FOR_GOOD})
+
+
+def download(data: bytes, media: str, name: str) -> "starlette.responses.Response":
+    """A file to be saved under this name."""
+    told = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{name}"'}
+    return _answer(data, 200, media, told)
+
+
+def refused(status: int, sentence: str) -> "starlette.responses.Response":
+    """No, and why; after a body that was not read, the line cannot be used again."""
+    answer = told({"error": sentence}, status)
+    if status in (408, 413):
+        answer.headers["connection"] = "close"
+    return answer
+
+
+def nothing() -> "starlette.responses.Response":
+    """Done, and nothing to tell."""
+    return _answer(b"", 204, None, {})
+
+
+def _answer(
+    data: bytes, status: int, media: str | None, headers: dict[str, str]
+) -> "starlette.responses.Response":
+    from starlette.responses import Response
+
+    return Response(data, status, headers, media)

@@ -1,0 +1,111 @@
+"""Weights as they go over the wire: square roots in bytes, pooled by their maximum; exact rows.
+
+A weight p is `round(255 √p)`, which is off by less than 0.004 and keeps apart what is small.
+"""
+
+import numpy
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.view.trace import Map
+
+# The sides of a thumbnail and of a tile, at most.
+THUMB, TILE = 64, 512
+
+
+def in_bytes(weights: Tensor) -> Tensor:
+    """Weights of any shape, each as `round(255 √p)`."""
+    return weights.float().clamp(0, 1).sqrt().mul_(255).round_().to(torch.uint8)
+
+
+def thumb_sizes(Q: int, K: int) -> tuple[int, int]:
+    """How many rows and columns the thumbnail of a head has."""
+    return min(Q, THUMB), min(K, THUMB)
+
+
+def thumbs(map: Map) -> bytes:
+    """Every head of a map, small (layers, heads, h, w); each the greatest of its bin."""
+    whole = map.whole()
+    h, w = thumb_sizes(*whole.shape[-2:])
+    small = torch.stack([pooled(head, h, w) for head in whole.flatten(0, 1)])
+    return _raw(in_bytes(small))
+
+
+def pooled(weights: Tensor, rows: int, columns: int) -> Tensor:
+    """Weights (Q, K) as (rows, columns); every weight counts in one bin, number `i · rows // Q`.
+
+    Bins differ by one in size where they do not come out even.
+    """
+    for axis, bins in enumerate((rows, columns)):
+        size = weights.shape[axis]
+        if size % bins == 0:
+            weights = weights.unflatten(axis, (bins, -1)).amax(axis + 1)
+        else:
+            starts = -(-numpy.arange(bins) * size // bins)  # the first whose number is i
+            cells = numpy.maximum.reduceat(weights.float().numpy(), starts, axis=axis)
+            weights = torch.from_numpy(numpy.ascontiguousarray(cells))
+    return weights.float()
+
+
+def levels(Q: int, K: int) -> int:
+    """How often a head is halved, and once more, until one tile holds it."""
+    count = 1
+    while max(Q, K) > TILE << (count - 1):
+        count += 1
+    return count
+
+
+def tile(map: Map, layer: int, head: int, *, level: int, row: int, column: int) -> bytes:
+    """One tile of a head that is pooled by 2^level: at most 512 × 512, less at the edges.
+
+    Raises:
+        ValueError: there is no such tile.
+    """
+    weights = map.weights(layer, head)
+    if not 0 <= level < levels(*weights.shape):
+        raise ValueError(f"level: expected 0 to {levels(*weights.shape) - 1}, got {level}")
+    side = TILE << level
+    for name, index, size in (("row", row, weights.shape[0]), ("column", column, weights.shape[1])):
+        if not 0 <= index * side < size:
+            raise ValueError(f"{name}: expected 0 to {(size - 1) // side}, got {index}")
+    part = weights[row * side : (row + 1) * side, column * side : (column + 1) * side]
+    # first over queries: what lies side by side in memory is compared many at a time
+    return _raw(in_bytes(_halved(_halved(part, level, 0), level, 1)))
+
+
+def row(map: Map, layer: int, head: int, query: int) -> bytes:
+    """The weights (K) of one query as they are, in float32.
+
+    Raises:
+        ValueError: there is no such query.
+    """
+    weights = map.weights(layer, head)
+    if not 0 <= query < len(weights):
+        raise ValueError(f"query: expected 0 to {len(weights) - 1}, got {query}")
+    return in_floats(weights[query])
+
+
+def in_floats(values: Tensor) -> bytes:
+    """Numbers in float32, little-endian, line by line."""
+    return values.float().cpu().contiguous().numpy().astype("<f4", copy=False).tobytes()
+
+
+def image(picture: Tensor) -> bytes:
+    """A picture (C, Y, X) in bytes, whether it was kept so or as floats from 0 to 1."""
+    if picture.dtype != torch.uint8:
+        picture = picture.float().mul(255).round().to(torch.uint8)
+    return _raw(picture)
+
+
+def _halved(weights: Tensor, level: int, axis: int) -> Tensor:
+    """Weights (Q, K) with every 2^level neighbours along an axis as one, the greatest."""
+    missing = -weights.shape[axis] % (1 << level)
+    if missing:
+        # zeros beyond the edge: no weight is less
+        weights = F.pad(weights, (0, missing) if axis else (0, 0, 0, missing))
+    return weights.unflatten(axis, (-1, 1 << level)).amax(axis + 1)
+
+
+def _raw(values: Tensor) -> bytes:
+    return values.cpu().contiguous().numpy().tobytes()

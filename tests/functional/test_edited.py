@@ -1,0 +1,68 @@
+"""Selects that were edited: a few rows of them are rows of the whole, and a draw is kept."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard.functional import selects
+from regard.functional.edited import Forced, Heated, drawn, logs, part
+
+B, H, Q, K = 2, 3, 5, 7
+ROWS = torch.tensor([1, 0, 1, 1, 0]).bool()
+INNER = {
+    "softmax": selects.softmax,
+    "hard": selects.hard,
+    "gaussian": selects.gaussian(torch.rand(B, H, Q) * K, 1.5),
+    "drawn": selects.Drawn(torch.randint(K, (B, H, Q))),
+}
+
+
+def scores():
+    return torch.randn(B, H, Q, K).masked_fill(torch.rand(B, H, Q, K) < 0.2, -torch.inf)
+
+
+@pytest.mark.parametrize("inner", INNER.values(), ids=INNER)
+def test_a_part_gives_rows_of_the_whole(inner):
+    select, s, queries = Forced(Heated(inner, 0.5), ROWS, 3, 0.4), scores(), torch.tensor([4, 0])
+    some = part(select, 1, 2, queries)(s[1:, 2:, queries])
+    assert_close(some[0, 0], select(s)[1, 2, queries])
+
+
+def test_what_nobody_knows_has_no_part():
+    unknown = lambda s: selects.softmax(2 * s)  # noqa: E731
+    for select in (unknown, Heated(unknown, 2.0), Forced(unknown, ROWS, 0, 0.5)):
+        assert part(select, 0, 0, torch.tensor([1])) is None
+
+
+def test_rows_that_are_not_forced_keep_every_bit():
+    s = scores()
+    found, before = Forced(selects.softmax, ROWS, 2, 0.7)(s), selects.softmax(s)
+    assert torch.equal(found[:, :, ~ROWS], before[:, :, ~ROWS])
+
+
+def test_a_draw_is_made_once_of_the_heated_scores():
+    s = torch.tensor([[[[0.0, 1.0]]]])
+    select = drawn(Forced(Heated(selects.sampled(), 1e-3), ROWS[:1], 0, 0.25), lambda: s)
+    assert torch.equal(select(s), select(s))
+    assert select(s)[0, 0, 0].tolist() == [0.25, 0.75]
+
+
+def test_scores_are_not_formed_where_nothing_is_drawn():
+    def formed():
+        raise AssertionError
+
+    assert drawn(Heated(selects.hard, 2.0), formed)(torch.zeros(1, 1, 1, 2)).sum() == 1
+
+
+def test_no_temperature_makes_what_is_seen_unseen():
+    s = torch.tensor([[[[-5.0, -4.0, -torch.inf]]]])
+    assert Heated(selects.softmax, 1e-45)(s).isfinite().all()
+    assert_close(Heated(selects.softmax, 1e-38)(s).sum(), torch.tensor(1.0))
+
+
+def test_the_softmax_of_logs_is_the_weights_and_zeros_pass_no_gradient():
+    s = scores().requires_grad_()
+    w = selects.sparsemax(s)
+    assert_close(selects.softmax(logs(w)), w)
+    logs(w)[w > 0].sum().backward()
+    assert s.grad.isfinite().all()

@@ -1,0 +1,106 @@
+"""Where a call is made: by the module that runs, by its methods too, and by its copies."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard.looking import look, named
+from regard.looking.paths import Path
+
+X = torch.zeros(1)
+
+
+class Part(nn.Module):
+    """Says where it is, in its forward and beside it."""
+
+    def __init__(self, path=None):
+        super().__init__()
+        self.said = []
+        self.path = path
+
+    def forward(self, x):
+        self.said.append(self.path.name)
+        return x
+
+    @named
+    def beside(self, x, *, fails=False):
+        """Which is no forward."""
+        self.said.append(self.path.name)
+        if fails:
+            raise ZeroDivisionError
+        return x
+
+
+class Whole(nn.Module):
+    """Two parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList([Part(), Part()])
+
+    def forward(self, x):
+        return self.start(self.parts[1].beside(self.parts[0](x)))
+
+    @named
+    def start(self, x):
+        """Begins anew."""
+        return self.parts[0](x)
+
+
+@pytest.fixture
+def followed():
+    model, begun = Whole(), []
+    path = Path(model, lambda: begun.append(path.name))
+    for part in model.parts:
+        part.path = path
+    with look(), path.followed():
+        yield model, path, begun
+
+
+def test_the_module_that_runs_is_named_by_its_path(followed):
+    model, path, _ = followed
+    assert path.name is None and not path.entered
+    model(X)
+    assert model.parts[0].said == ["parts.0", "parts.0"] and model.parts[1].said == ["parts.1"]
+    assert path.name is None and path.entered
+    assert path.names == ["Whole", "parts", "parts.0", "parts.1"]
+
+
+def test_a_method_beside_forward_has_the_name_of_its_module(followed):
+    model, path, begun = followed
+    assert model.parts[1].beside(X) is X
+    assert model.parts[1].said == ["parts.1"] and path.name is None and not begun
+
+
+def test_a_method_that_fails_is_left_again(followed):
+    model, path, _ = followed
+    with pytest.raises(ZeroDivisionError):
+        model.parts[0].beside(X, fails=True)
+    assert path.name is None
+
+
+def test_the_root_begins_anew_by_its_forward_and_by_its_named_methods(followed):
+    model, _, begun = followed
+    model.start(X)
+    assert begun == ["Whole"]
+    model(X)
+    assert begun == ["Whole"] * 3
+
+
+def test_a_copy_that_shares_its_hooks_has_the_name(followed):
+    model, _, _ = followed
+    twin = object.__new__(Part)
+    twin.__dict__.update(model.parts[1].__dict__)
+    twin.beside(X)
+    assert twin.said == ["parts.1"]
+
+
+def test_nothing_is_left_on_a_model_and_nothing_is_asked_of_it():
+    model, path = Whole(), Path(None)
+    with path.followed():
+        assert path.names == [] and path.name is None
+    assert not any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())
+
+
+def test_a_named_method_keeps_its_name_and_its_words():
+    assert Part.beside.__name__ == "beside" and Part.beside.__doc__ == "Which is no forward."

@@ -1,0 +1,82 @@
+"""`regard serve` from the command line: what it says, whom it warns, and what it refuses."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from regard import cli, offering
+from regard.view.serving import start
+
+
+@pytest.fixture
+def served(capsys, monkeypatch):
+    """Run the command without a server: what the server was told, and all else."""
+    told = {}
+
+    def serve(desk, **given):
+        given["ready"]("http://127.0.0.1:1/?token=T", given["host"] != "127.0.0.1")
+        told.update(given, desk=desk)
+
+    def desk(traces, **given):
+        told.update(given, traces=traces)
+        return "desk", "#/t/0" if traces else ""
+
+    monkeypatch.setattr(start, "serve", serve)
+    monkeypatch.setattr(offering, "desk", desk)
+
+    def run(*words):
+        code = cli.main(["serve", *words])
+        return SimpleNamespace(code=code, told=told, said=capsys.readouterr())
+
+    return run
+
+
+def test_it_prints_the_address_and_opens_the_browser(served):
+    found = served()
+    assert (found.code, found.said.out) == (0, "http://127.0.0.1:1/?token=T\n")
+    assert found.said.err == "Ctrl-C ends it\n"
+    assert found.told["browse"] is start.in_browser
+    assert (found.told["host"], found.told["port"]) == ("127.0.0.1", 0)
+    assert str(found.told["runs"]) == "runs"
+
+
+def test_what_was_typed_is_told(served):
+    words = "--no-browser --port 8080 --trace a.safetensors --trace b.safetensors --budget 64"
+    told = served(*words.split()).told
+    assert (told["browse"], told["port"], told["budget"]) == (None, 8080, 64 * 2**20)
+    assert [path.name for path in told["traces"]] == ["a.safetensors", "b.safetensors"]
+    assert told["place"] == "#/t/0"
+
+
+def test_another_host_is_warned_of(served):
+    assert "warning: others than this machine can reach it" in served("--host", "0.0.0.0").said.err
+    assert "warning" not in served().said.err
+
+
+def test_a_file_that_is_no_trace_is_a_sentence(tmp_path, capsys):
+    (tmp_path / "a.safetensors").write_bytes(b"PK")
+    assert cli.main(["serve", "--trace", str(tmp_path / "a.safetensors")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("regard serve: ")
+    assert "is not a trace: the file is cut off" in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_a_sentence(capsys, monkeypatch, tmp_path):
+    from regard.view.serving.bound import opened
+
+    monkeypatch.chdir(tmp_path)
+    with opened("127.0.0.1", 0) as other:
+        port = str(other.getsockname()[1])
+        assert cli.main(["serve", "--no-browser", "--port", port]) == 1
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in capsys.readouterr().err
+
+
+def test_without_the_extra_it_is_one_sentence(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    assert cli.main(["serve"]) == 1
+    assert capsys.readouterr().err == (
+        "regard serve: serving needs the web: pip install 'regard[web]'\n"
+    )

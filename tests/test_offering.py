@@ -1,0 +1,128 @@
+"""The server is handed the zoo, the user's runs, and traces out of files."""
+
+import os
+import time
+
+import pytest
+import torch
+
+from regard import looking, offering, zoo
+from regard.asking import UsageError
+from regard.functional import edits
+from regard.recipes import sort
+from regard.view import save
+from regard.zoo import kinds
+from tests.view.traces import translation
+from tests.zoo import tiny
+
+
+def silent(done, total, text):
+    """Hear and say nothing."""
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """A folder of runs: two that are finished, one that is not, and others that are none."""
+    monkeypatch.setitem(kinds.KINDS, "tiny", tiny.known())
+    folder = tmp_path / "runs"
+    for age, name in enumerate(("copy", "translate/new", "translate/grid-x/old")):
+        (folder / name).mkdir(parents=True)
+        tiny.saved(folder / name)
+        then = time.time() - 100 * age
+        os.utime(folder / name / "card.json", (then, then))
+    (folder / "translate" / "begun" / "checkpoints").mkdir(parents=True)
+    for name, text in (("broken", "{"), ("strange", '{"recipe": "no"}'), ("empty", "{}")):
+        (folder / name).mkdir()
+        (folder / name / "card.json").write_text(text)
+    return folder
+
+
+def test_every_model_of_the_zoo_is_offered_with_what_it_takes(tmp_path):
+    found = offering.offers(tmp_path / "none")
+    assert list(found) == zoo.names()
+    assert all(not offer.run and offer.input.example for offer in found.values())
+    assert {offer.input.kind for offer in found.values()} == {"text", "bits", "points", "numbers"}
+
+
+def test_finished_runs_follow_the_newest_first_and_none_hides_a_model(runs):
+    mine = [offer for offer in offering.offers(runs).values() if offer.run]
+    names = ["runs/copy", "translate/new", "translate/grid-x/old"]
+    assert [offer.name for offer in mine] == names
+    assert mine[0].about == "translate, bleu 12.5"
+    assert mine[1].load().bytes > 0
+
+
+def test_runs_are_bounded_in_number_and_depth_and_no_link_is_followed(runs, monkeypatch, tmp_path):
+    deep = runs / "a" / "b" / "c" / "d" / "e"
+    deep.mkdir(parents=True)
+    (deep / "card.json").write_text("{}")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "card.json").write_text("{}")
+    (runs / "link").symlink_to(tmp_path / "elsewhere")
+    assert {path.name for path in offering.finished(runs)}.isdisjoint({"e", "link"})
+    monkeypatch.setattr(offering, "MOST_RUNS", 2)
+    assert len(offering.finished(runs)) == 2
+
+
+def test_a_trace_is_that_of_the_recipe():
+    offer = offering.offer("sort", zoo.card("sort"), zoo.found("sort"))
+    trace = offer.load().trace("3 1 2", {}, silent, [])
+    theirs = sort.trace(zoo.load("sort"), "3 1 2")
+    assert trace.outputs == theirs.outputs
+    assert torch.equal(trace.map().whole(), theirs.map().whole())
+    assert trace.header.edits == ()
+
+
+def test_an_edit_does_what_python_does_and_the_trace_says_so():
+    asked = [{"at": "pointer", "do": "heat", "temperature": 9.0}]
+    offer = offering.offer("sort", zoo.card("sort"), zoo.found("sort"))
+    loaded = zoo.load("sort")
+    with looking.edit(loaded.model, {"pointer": edits.heat(9.0)}):
+        theirs = sort.trace(loaded, "3 1 2")
+    trace = offer.load().trace("3 1 2", {}, silent, asked)
+    assert torch.equal(trace.map().whole(), theirs.map().whole())
+    assert trace.header.edits == tuple(asked)
+    assert "edits.heat(9.0)" in offer.python("3 1 2", {}, asked)
+
+
+def test_the_python_that_is_shown_makes_the_same_trace():
+    offer = offering.offer("sort", zoo.card("sort"), zoo.found("sort"))
+    asked = [{"at": "pointer", "do": "hide", "cells": [[0, 1]]}]
+    space = {}
+    exec(offer.python("3 1 2", {}, asked), space)
+    trace = offer.load().trace("3 1 2", {}, silent, asked)
+    assert torch.equal(space["trace"].map().whole(), trace.map().whole())
+
+
+def test_an_input_is_never_a_path(tmp_path):
+    (tmp_path / "points.csv").write_text("1 2 3")
+    offer = offering.offer("sort", zoo.card("sort"), zoo.found("sort"))
+    with pytest.raises(ValueError, match="expected"):
+        offer.load().trace(str(tmp_path / "points.csv"), {}, silent, [])
+
+
+def test_a_trace_of_a_file_is_kept_and_the_page_begins_with_it(tmp_path):
+    path = save(translation(title="mine"), tmp_path / "mine.safetensors")
+    desk, place = offering.desk([path], runs=tmp_path, budget=2**24, report=print)
+    desk.close()
+    [(id, kept)] = desk.traces.all()
+    assert place == f"#/t/{id}"
+    assert kept.trace.header.title == "mine"
+    assert kept.told["python"] == "from regard import view\n\ntrace = view.load('mine.safetensors')"
+    assert "softmax" in desk.lessons
+
+
+@pytest.mark.parametrize(("name", "words"), [("no", "no file named"), ("bad", "is not a trace: ")])
+def test_a_file_that_is_no_trace_was_typed_wrongly(tmp_path, name, words):
+    (tmp_path / "bad.safetensors").write_bytes(b"PK")
+    given = [tmp_path / f"{name}.safetensors"]
+    with pytest.raises(UsageError) as refused:
+        offering.desk(given, runs=tmp_path, budget=2**24, report=print)
+    assert words in refused.value.format_message()
+
+
+def test_without_traces_the_page_begins_where_it_begins(tmp_path):
+    desk, place = offering.desk([], runs=tmp_path, budget=2**24, report=print)
+    desk.close()
+    assert place == ""
+    assert desk.budget == 2**24

@@ -1,0 +1,88 @@
+"""The page opens with its token, and every address answers in one form."""
+
+import sys
+
+import pytest
+
+from tests.view.serving.house import BEARER, TOKEN, asgi, seen, status
+
+
+def test_the_right_token_becomes_a_cookie_and_leaves_the_address(house):
+    answer = house.client.get("/", params={"token": TOKEN})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith(f"regard-8000={TOKEN};")
+    assert {"HttpOnly", "Path=/", "SameSite=strict"} <= set(cookie.split("; "))
+    assert "Domain" not in cookie
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("token", ["wrong", "", TOKEN[:-1], TOKEN.upper()])
+def test_a_wrong_token_gets_no_cookie(house, token):
+    answer = house.client.get("/", params={"token": token})
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers
+    assert answer.json()["error"].startswith("this address is of another launch")
+
+
+def test_the_page_and_its_files_need_no_token_and_do_not_hold_it(house):
+    for at in ("/", "/app.js", "/app.css", "/icon.svg"):
+        answer = house.client.get(at, headers={"authorization": ""})
+        assert answer.status_code == 200
+        assert TOKEN not in answer.text
+        assert "set-cookie" not in answer.headers
+
+
+def test_a_file_that_has_not_changed_is_not_sent_again(house):
+    tag = house.client.get("/app.js").headers["etag"]
+    answer = house.client.get("/app.js", headers={"if-none-match": tag})
+    assert (answer.status_code, answer.content) == (304, b"")
+    assert house.client.get("/app.js", headers={"if-none-match": '"x"'}).content == b"1"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../etc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/..%2f..%2fetc/passwd",
+        "/app.js/../secret",
+        "/app.js%00",
+        "/api/traces/..%2f..%2fetc%2fpasswd",
+        "/api/traces/..%5c..%5cwin.ini",
+        "/api/traces/;/etc/passwd",
+        "/api/lessons/../about",
+        "/api/runs/%00",
+        "/api//about",
+        "/api/about/",
+        "/index.html",
+        "/openapi.json",
+        "/api/traces/x/cells/m/-1/0",
+        "/api/traces/x/cells/m/1e9/0",
+    ],
+)
+def test_what_is_not_in_the_table_is_nothing_and_nothing_leaks(house, path):
+    sent, _ = asgi(house.app, "GET", path, {"host": "127.0.0.1:8000", **BEARER})
+    body = sent[1]["body"].decode()
+    assert status(sent) in (404, 405)
+    assert not any(word in body for word in ("root:", "Traceback", "/home", "/work", ".py", "etc"))
+
+
+def test_a_wrong_method_is_told_which_are_right(house):
+    answer = house.client.put("/api/traces")
+    assert (answer.status_code, answer.json()) == (405, {"error": "this cannot be done here"})
+    assert "GET" in answer.headers["allow"]
+
+
+def test_about_says_what_runs_here(house):
+    told = house.client.get("/api/about").json()
+    assert set(told) == {"version", "device", "threads", "limits", "memory", "queue"}
+    assert told["version"] == sys.modules["regard"].__version__
+    assert told["queue"] == {"running": 0, "waiting": 0}
+    house.desk.keep(seen(), {})
+    assert house.client.get("/api/about").json()["memory"]["traces"] > 0
+
+
+def test_models_are_those_that_were_handed_in(house):
+    [told] = house.client.get("/api/models").json()
+    assert told == house.desk.offers["toy"].described()

@@ -1,0 +1,77 @@
+"""What was bound has its own names and no other."""
+
+import socket
+
+import pytest
+
+from regard.view.serving.bound import Bound, named, opened, reachable
+
+
+@pytest.mark.parametrize(
+    ("host", "names"),
+    [
+        ("127.0.0.1", ("127.0.0.1", "localhost")),
+        ("localhost", ("127.0.0.1", "localhost")),
+        ("127.0.0.2", ("127.0.0.2",)),
+    ],
+)
+def test_this_machine_has_its_address_and_its_name(host, names):
+    with opened(host, 0) as listening:
+        assert named(listening, host) == names
+        assert not reachable(listening)
+
+
+def test_of_the_newer_kind_the_address_stands_in_brackets():
+    try:
+        listening = opened("::1", 0)
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    with listening:
+        assert named(listening, "::1") == ("[::1]", "localhost")
+
+
+def test_all_addresses_have_those_of_this_machine_and_others_can_reach_them():
+    with opened("0.0.0.0", 0) as listening:
+        assert {"127.0.0.1", "localhost", socket.gethostname().lower()} <= set(
+            named(listening, "0.0.0.0")
+        )
+        assert reachable(listening)
+
+
+def test_what_is_accepted_is_sent_at_once():
+    with (
+        opened("127.0.0.1", 0) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as line,
+    ):
+        assert line.proto == socket.IPPROTO_TCP  # what asyncio wants to see to send at once
+
+
+def test_hosts_and_origins_have_the_port():
+    bound = Bound(8000, ("127.0.0.1", "localhost"))
+    assert bound.hosts == {"127.0.0.1:8000", "localhost:8000"}
+    assert bound.origins == {"http://127.0.0.1:8000", "http://localhost:8000"}
+    assert Bound(80, ("localhost",)).hosts == {"localhost:80", "localhost"}
+    assert bound.cookie == "regard-8000"
+
+
+def test_a_token_is_long_and_new_each_time_and_is_not_shown():
+    one, two = Bound(1, ("a",)), Bound(1, ("a",))
+    assert one.token != two.token
+    assert len(one.token) >= 43
+    assert one.token not in repr(one)
+    assert one.fits(one.token)
+    assert not one.fits(two.token)
+    assert not one.fits("é")
+    assert one.address("#/t/0") == f"http://a:1/?token={one.token}#/t/0"
+
+
+def test_a_port_that_is_taken_and_an_address_that_is_not_here_are_said_in_words():
+    with opened("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address"):
+            opened("127.0.0.1", port)
+    with pytest.raises(OSError, match=r"cannot listen on 192\.0\.2\.1:0: "):
+        opened("192.0.2.1", 0)
+    with pytest.raises(OSError, match="expected an address of this machine, got 'no such name'"):
+        opened("no such name", 0)

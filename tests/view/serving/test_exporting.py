@@ -1,0 +1,139 @@
+"""What is taken away holds the numbers of the trace."""
+
+import io
+import json
+
+import numpy
+import pytest
+import torch
+from PIL import Image
+
+from regard.view import Map, Slots, Trace, by_words, load
+from regard.view.serving.exporting import KINDS, VIEWS, Shown, exported
+from tests.view.traces import copying, pointed, translation
+
+MAGIC = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml", "html": b"<!doctype html>"}
+
+
+@pytest.mark.parametrize("kind", MAGIC)
+def test_a_picture_is_of_its_kind(kind):
+    data, media, name = exported(translation(model="a/b c"), kind, Shown())
+    assert data.startswith(MAGIC[kind])
+    assert kind in media
+    assert name == f"a-b-c.{kind}"
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_can_be_taken_away(view):
+    trace = {"tape": copying(), "plane": pointed()}.get(view, translation(layers=2, heads=2))
+    data, _, _ = exported(trace, "svg", Shown(view))
+    assert b"</svg>" in data
+
+
+def test_numbers_are_those_of_the_head_that_is_shown():
+    trace = translation(layers=2, heads=3)
+    told = json.loads(exported(trace, "json", Shown(layer=1, head=2))[0])
+    assert told["weights"] == trace.map().weights(1, 2).tolist()
+    assert told["queries"] == list(trace.axis("target").labels)
+    words = json.loads(exported(trace, "json", Shown(words=True))[0])
+    assert words["keys"] == list(by_words(trace).axis("source").labels)
+
+
+def test_arrays_have_every_map_and_series():
+    trace = copying()
+    found = numpy.load(io.BytesIO(exported(trace, "npz", Shown())[0]), allow_pickle=False)
+    assert {f"maps.{map.id}" for map in trace.maps} <= set(found)
+    assert numpy.array_equal(found["series.memory"], trace.series[3].values.numpy())
+
+
+def test_a_trace_comes_back(tmp_path):
+    trace = translation()
+    data, media, name = exported(trace, "safetensors", Shown())
+    (tmp_path / name).write_bytes(data)
+    assert torch.equal(load(tmp_path / name).map().whole(), trace.map().whole())
+    assert (media, name) == ("application/octet-stream", "trace.safetensors")
+
+
+def test_a_script_in_a_label_stays_text_in_a_page():
+    trace = translation(title="</script><script>alert(1)</script>")
+    assert b"<script>alert(1)" not in exported(trace, "html", Shown())[0]
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        (Shown("tape"), "tape: expected"),
+        (Shown("plane"), "plane: expected"),
+        (Shown(map="x"), "no"),
+    ],
+)
+def test_what_a_trace_cannot_be_drawn_as_is_refused(shown, words):
+    with pytest.raises(ValueError, match=words):
+        exported(translation(), "png", shown)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("width", [85, 178])
+def test_a_picture_is_as_wide_as_was_asked(view, width):
+    trace = {"tape": copying(), "plane": pointed()}.get(view, translation(layers=2, heads=2))
+    picture = Image.open(io.BytesIO(exported(trace, "png", Shown(view, width=width))[0]))
+    assert picture.width == round(300 * width / 25.4)
+    assert picture.info["dpi"] == pytest.approx((300, 300), abs=0.01)
+
+
+@pytest.mark.parametrize("view", ["matrix", "wall"])
+def test_a_scale_changes_the_colours(view):
+    trace = translation(heads=2)
+    made = {exported(trace, "svg", Shown(view, scale=s))[0] for s in ("linear", "sqrt", "log")}
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_trace_is_the_same_file(kind):
+    trace = translation(model="small", seed=3, versions={"torch": "2.13"})
+    assert exported(trace, kind, Shown()) == exported(trace, kind, Shown())
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "html", "json", "safetensors"])
+def test_a_file_says_which_model_seed_and_versions(kind):
+    trace = translation(model="smallest", versions={"torch": "2.13.7"})
+    data = exported(trace, kind, Shown())[0]
+    assert b"smallest" in data and b"2.13.7" in data
+
+
+def test_arrays_say_where_they_come_from_without_a_pickle():
+    given = exported(translation(model="small", seed=3), "npz", Shown())[0]
+    found = numpy.load(io.BytesIO(given), allow_pickle=False)
+    header = json.loads(str(found["header"]))
+    assert (header["model"], header["seed"]) == ("small", 3)
+
+
+def test_the_numbers_of_a_wall_are_all_heads_and_those_of_a_machine_all_it_did():
+    trace, machine = translation(layers=2, heads=3), copying()
+    (walled,) = json.loads(exported(trace, "json", Shown("wall"))[0])["maps"]
+    assert walled["weights"] == trace.map().whole().tolist()
+    told = json.loads(exported(machine, "json", Shown("tape"))[0])
+    assert [map["map"] for map in told["maps"]] == [map.id for map in machine.maps]
+    assert told["series"]["memory"] == machine.series[3].values.tolist()
+
+
+def test_a_page_opens_where_one_was_and_has_every_map():
+    shown = Shown("wall", "cross", 1, 2, scale="log")
+    assert shown.place() == {
+        **{"view": "wall", "map": "cross", "layer": "1", "head": "2"},
+        "scale": "log",
+    }
+    text = exported(translation(layers=2, heads=3), "html", shown, {"python": "x = 1"})[0]
+    assert b'"place":{"view":"wall","map":"cross"' in text
+    assert b'"python":"x = 1"' in text
+    assert Shown().place() == {"view": "heads", "scale": "linear"}
+
+
+def test_numbers_beyond_what_json_is_good_for_are_refused():
+    map = Map("m", "s", "s", lambda layer, head: torch.eye(1024), 1, 8)
+    with pytest.raises(ValueError, match=r"json: 8388608 numbers, but a file has .* Take npz"):
+        exported(Trace([Slots("s", 1024)], [map]), "json", Shown("wall"))
+
+
+def test_seven_kinds_are_offered():
+    assert KINDS == ("png", "svg", "pdf", "html", "npz", "json", "safetensors")
