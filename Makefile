@@ -22,6 +22,7 @@ run: $(READY)  ## Set up, then train a small translator and show what it looks a
 	@echo "  regard predict translate-en-de \"A man is riding a bicycle.\"      a trained Transformer"
 	@echo "  regard look copy \"01101001 11110000\" -o tape.png                    a Neural Turing Machine at work"
 	@echo "  regard look tsp \"0.1,0.2 0.9,0.1 0.5,0.5 0.8,0.9 0.2,0.8\" -o tour.png  a pointer network on a round trip"
+	@echo "  regard serve                                     all of it on a page: pick a model, and see what it attends to"
 	@echo "  for f in examples/*.py; do python \$$f; done     five short scripts"
 	@echo "where regard and python are those of $(BIN)"
 
@@ -29,6 +30,8 @@ test: $(READY)  ## Set up, then lint, types and all tests that need no card.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@command -v chromium chromium-browser google-chrome >/dev/null || echo "make: there is no Chromium, so the page is not tested in a browser (on Debian and Ubuntu: apt install chromium)"
+	@command -v npm >/dev/null || echo "make: there is no npm, so the built page is not compared with its source"
 	$(BIN)/python -m pytest
 	$(BIN)/python -m pytest -o addopts= -q -m compiled
 

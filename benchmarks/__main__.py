@@ -16,7 +16,7 @@ from benchmarks.measure import Row, save
 DOCS = Path(__file__).parent.parent / "docs"
 ON_CPU = (
     *("door", "looking", "window", "additive", "engine", "first", "resume", "commands"),
-    *("translate", "ready", "ntm", "pointer", "serving"),
+    *("translate", "ready", "ntm", "pointer", "serving", "page"),
 )
 ON_GPU = ("window", "additive", "translate", "translate_training", "ntm", "pointer")
 

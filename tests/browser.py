@@ -23,16 +23,24 @@ def found() -> str | None:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """The system's Chromium; where there is none, the test is skipped and says how to get it."""
-    sync = pytest.importorskip(
+    pytest.importorskip(
         "playwright.sync_api", reason="the page was not tested: pip install 'regard[dev]'"
     )
-    path = found()
-    if path is None:
+    if found() is None:
         pytest.skip(f"the page was not tested: there is no Chromium. {HOW}")
+    with launched() as browser:
+        yield browser
+
+
+@contextmanager
+def launched() -> Iterator[Any]:
+    """The system's Chromium, at work."""
+    from playwright.sync_api import sync_playwright
+
     # a sandbox needs a user; whoever is root in a container has none
     alone = ["--no-sandbox"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
-    with sync.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=path, args=alone)
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=found(), args=alone)
         yield browser
         browser.close()
 

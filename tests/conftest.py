@@ -43,6 +43,11 @@ if importlib.util.find_spec("hypothesis"):
     hypothesis.settings.load_profile("regard")
 
 
+def pytest_addoption(parser):
+    """Where the pictures of the README go, for whoever takes them anew."""
+    parser.addoption("--pictures", help="a folder for the pictures that tests/page takes")
+
+
 def pytest_collection_modifyitems(items):
     """Skip what needs a card where there is none."""
     if torch.cuda.is_available():

@@ -370,7 +370,7 @@ SELECTED = [
 ]
 
 
-@pytest.mark.parametrize("change", SELECTED, ids=str)
+@pytest.mark.parametrize("change", SELECTED, ids=["heat", "force", "select", "chain"])
 def test_what_points_points_by_the_edited_weights(change):
     q, k, _ = tensors()
     index = torch.zeros(B, H, Q).long()

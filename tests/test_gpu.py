@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 import regard
-from regard import biases, rules, scores, selects
+from regard import biases, edits, rules, scores, selects
 from regard.layers import MultiHead
 from tests.oracle import assert_as_good_as
 
@@ -177,3 +177,48 @@ def test_the_fused_kernel_runs_when_nobody_spells_out_a_mask():
     torch.testing.assert_close(
         out, F.scaled_dot_product_attention(q, k, v, mask), atol=2e-2, rtol=2e-2
     )
+
+
+EDITED = {
+    "translate-en-de": {
+        "encoder.blocks.1.own": edits.ablate(0),
+        "decoder.blocks.0.own": edits.hide([(3, 1), (None, 0)], heads=[1, 2]),
+        "decoder.blocks.2.cross": edits.chain(edits.force(2, 1, 0.9), edits.heat(2.0)),
+    },
+    "translate-en-de-rnn": {
+        "decoder.attention": edits.chain(edits.ablate(), edits.hide([(2, 1), (None, 3)]))
+    },
+}
+
+
+@pytest.mark.parametrize("name", EDITED)
+@torch.no_grad()
+def test_a_translator_is_edited_on_a_card_as_on_a_processor(name):
+    model, source = regard.load(name).model, (torch.randint(9, 99, (2, 6)), torch.tensor([6, 4]))
+    target, found = torch.randint(9, 99, (2, 6)), []
+    for device in ("cpu", "cuda"):
+        tokens, lengths = (x.to(device) for x in source)
+        with regard.edit(model.to(device), EDITED[name]):
+            whole = model((tokens, lengths), target.to(device))
+            state = model.start((tokens, lengths))
+            for word in target.to(device).unbind(1):
+                logits, state = model.step(word, state)
+        torch.testing.assert_close(logits, whole[:, -1], atol=1e-2, rtol=1e-3)
+        found.append(whole.cpu())
+    torch.testing.assert_close(*found, atol=1e-2, rtol=1e-3)
+
+
+@torch.no_grad()
+def test_a_tour_and_a_machine_are_edited_on_a_card_as_on_a_processor():
+    tours, machine = regard.load("tsp").model, regard.load("copy").model
+    points, x, found = torch.rand(2, 6, 2), torch.rand(2, 7, 10).round(), []
+    change = edits.chain(edits.hide([(1, 2), (2, 3)]), edits.force(3, 5, 0.9))
+    for device in ("cpu", "cuda"):
+        starts, full = torch.tensor([[0, 3], [4, 1]]).to(device), torch.tensor([6, 6]).to(device)
+        with regard.edit(tours.to(device), {"touring": change}):
+            walked = tours.walked(tours.read(points.to(device), full), starts=starts)
+        with regard.edit(machine.to(device), {"heads": edits.chain(change, edits.ablate(1))}):
+            said = machine(x.to(device))[0]
+        found.append((walked.cpu(), said.cpu()))
+    assert torch.equal(found[0][0], found[1][0])
+    torch.testing.assert_close(found[0][1], found[1][1], atol=1e-2, rtol=1e-3)

@@ -53,7 +53,9 @@ def seen_in(model, inputs, changes):
 # What comes out.
 
 
-@pytest.mark.parametrize("change", [lambda call: call, edits.ablate(), replace], ids=str)
+@pytest.mark.parametrize(
+    "change", [lambda call: call, edits.ablate(), replace], ids=["same", "none", "copy"]
+)
 def test_an_edit_that_changes_nothing_changes_no_bit(change):
     model, inputs = given()
     before = model(*inputs)

@@ -1,6 +1,7 @@
 """Where a cell is on the screen, which colour it has there, and which it should have."""
 
 import math
+import time
 
 from regard.view.colours import colour as mixed
 
@@ -43,3 +44,18 @@ def colour(weight, most, scale):
         share = math.log(weight / LEAST) / math.log(most / LEAST) if weight >= LEAST else 0.0
     hexed = mixed(share)
     return [int(hexed[i : i + 2], 16) for i in (1, 3, 5)]
+
+
+def until(page, script, seconds=30):
+    """Wait for a script to give what is true; the page's policy lets nothing wait inside of it."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(script):
+        assert time.monotonic() < end, f"never: {script}"
+        page.wait_for_timeout(50)
+
+
+def read(page, q, k):
+    """The weight that is read out, once it is that of this cell."""
+    places = page.locator(f"[data-readout]:has-text('query {q}'):has-text('key {k}')")
+    places.locator("[data-weight]:not([data-weight=''])").wait_for()
+    return float(places.locator("[data-weight]").get_attribute("data-weight"))

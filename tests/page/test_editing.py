@@ -76,14 +76,14 @@ def test_the_python_that_the_page_shows_makes_the_same_answer(served, chromium):
 
 
 def test_a_painted_cell_is_hidden(served, chromium, said):
-    from tests.page.seeing import cell
+    from tests.page.seeing import cell, until
 
     with served.open(chromium, f"w/{RNN}", ask={"input": TEXT, "view": "heads"}) as page:
         canvas = page.locator("canvas[data-field]").first
         canvas.wait_for(timeout=60_000)
         page.get_by_role("button", name="Paint a mask").click()
         page.mouse.click(*cell(page, canvas, 1, 2))
-        page.wait_for_function("location.hash.includes('hide')")
+        until(page, "location.hash.includes('hide')")
         page.locator("[data-before]").wait_for(timeout=30_000)
     with regard.edit(said.model(RNN), {attention(said): edits.hide([(1, 2)])}):
         assert float(said(RNN, TEXT).map().weights()[1, 2]) == 0

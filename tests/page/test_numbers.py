@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.page.seeing import cell, colour, pixel
+from tests.page.seeing import cell, colour, pixel, read
 
 ASKED = {"view": "heads", "scale": "sqrt"}
 
@@ -33,11 +33,7 @@ def test_the_read_out_of_a_cell_is_its_exact_weight(served, chromium, said):
         canvas = matrix(page, f"{said('translate-en-de-rnn').map().id}/0/0")
         for q, k in ((0, 0), (3, 1), (len(w) - 1, w.shape[1] - 1)):
             page.mouse.move(*cell(page, canvas, q, k))
-            page.wait_for_function("document.querySelector('[data-weight]')?.dataset.weight")
-            page.locator(f"[data-readout]:has-text('query {q}')").wait_for()
-            page.wait_for_timeout(150)
-            read = page.locator("[data-weight]").get_attribute("data-weight")
-            assert np.float32(float(read)) == w[q, k].numpy()
+            assert np.float32(read(page, q, k)) == w[q, k].numpy()
 
 
 def test_the_table_twin_says_the_largest_weights_of_each_query(served, chromium, said):

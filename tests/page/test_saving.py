@@ -65,23 +65,20 @@ def test_a_saved_trace_opens_in_python_and_on_the_page(saved, said, served, chro
 
 
 def test_the_one_file_opens_with_the_network_off_and_reads_out_exact_numbers(saved, said, chromium):
-    from tests.page.seeing import cell
+    from tests.page.seeing import cell, read
 
     w = said(NAME).map().weights()
     with opened(chromium, saved[".html"].as_uri(), offline=True) as page:
         canvas = page.locator("canvas[data-field]").first
         canvas.wait_for(timeout=20_000)
         page.mouse.move(*cell(page, canvas, 1, 1))
-        page.locator("[data-readout]:has-text('query 1')").wait_for()
-        page.wait_for_timeout(100)
-        read = page.locator("[data-weight]").get_attribute("data-weight")
-        assert np.float32(float(read)) == w[1, 1].numpy()
+        assert np.float32(read(page, 1, 1)) == w[1, 1].numpy()
 
 
 def test_a_file_that_is_no_trace_is_refused_in_a_sentence(served, chromium, tmp_path):
     path = tmp_path / "wrong.safetensors"
     path.write_bytes(b"not a trace")
-    with served.open(chromium) as page:
+    with served.open(chromium, refused=400) as page:
         page.locator("input[type=file]").set_input_files(path)
         alert = page.get_by_role("alert")
         alert.wait_for()

@@ -20,7 +20,10 @@ export class Session {
   async ask(asked: Asked): Promise<void> {
     await this.under(async (signal) => {
       this.heard = { kind: "waiting", ahead: 0 };
-      return opened(await run(asked, (event) => (this.heard = event), signal));
+      return opened(await run(asked, (event) => {
+        // an old run may still speak when a new one has begun
+        if (!signal.aborted) this.heard = event;
+      }, signal));
     });
   }
 

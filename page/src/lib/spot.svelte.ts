@@ -23,19 +23,9 @@ export class Spot {
   hover = $state<Cell | null>(null);
   /** The row of the cell that is read out, as it is shown, once it has come. */
   row = $state.raw<{ of: string; weights: Float32Array } | null>(null);
-  // each is followed alone: a step along the address does not make anew what it leaves as it is
-  readonly map: MapInfo = $derived.by(() => mapOf(this.manifest, this.place.text(this.own("map"))));
-  readonly layer: number = $derived.by(() => this.place.index(this.own("layer"), this.map.layers));
-  readonly head: number = $derived.by(() => this.place.index(this.own("head"), this.map.heads));
-  private words = $derived.by(() => this.place.text("words") === "1");
-  private hide = $derived.by(() => this.place.text("hide"));
-  readonly queries: string[] = $derived.by(() => labelsOf(axisOf(this.manifest, this.map.query)));
-  readonly keys: string[] = $derived.by(() => labelsOf(axisOf(this.manifest, this.map.key)));
-  /** How the map is shown: words whole, keys hidden (`words`, `hide` of the address), or as it is. */
-  readonly shape: Shape = $derived.by(() => {
-    const { manifest, map, words, hide } = this;
-    return shapeOf(axisOf(manifest, map.query), axisOf(manifest, map.key), { words, hide: hide.split(" ") });
-  });
+  // what is made of the address is made once, so that whoever follows it sees when nothing changed
+  private made: { of: string; shape: Shape } | null = null;
+  private labels = new Map<string, string[]>();
 
   /** @param side what the address writes behind map, layer and head that are of this trace alone */
   constructor(
@@ -46,6 +36,15 @@ export class Spot {
 
   get manifest() {
     return this.source.manifest;
+  }
+  get map(): MapInfo {
+    return mapOf(this.manifest, this.place.text(this.own("map")));
+  }
+  get layer(): number {
+    return this.place.index(this.own("layer"), this.map.layers);
+  }
+  get head(): number {
+    return this.place.index(this.own("head"), this.map.heads);
   }
   get scale(): Scale {
     const given = this.place.text("scale", "sqrt");
@@ -67,6 +66,21 @@ export class Spot {
   /** What is read out now: the cell under the mouse, or else the one that was pinned. */
   get cell(): Cell | null {
     return this.hover ?? this.pin;
+  }
+  get queries(): string[] {
+    return this.labelled(this.map.query);
+  }
+  get keys(): string[] {
+    return this.labelled(this.map.key);
+  }
+  /** How the map is shown: words whole, keys hidden (`words`, `hide` of the address), or as it is. */
+  get shape(): Shape {
+    const { manifest, map, place } = this;
+    const [words, hide] = [place.text("words") === "1", place.text("hide")];
+    const of = `${map.id}/${words}/${hide}`;
+    if (this.made?.of !== of)
+      this.made = { of, shape: shapeOf(axisOf(manifest, map.query), axisOf(manifest, map.key), { words, hide: hide.split(" ") }) };
+    return this.made.shape;
   }
   /** The attention in Python's words, where it can be edited. */
   get name(): string | null {
@@ -127,6 +141,11 @@ export class Spot {
     return this.cell && this.weights ? this.weights[this.shown(this.cell).k] : null;
   }
 
+  private labelled(axis: string): string[] {
+    const there = this.labels.get(axis) ?? labelsOf(axisOf(this.manifest, axis));
+    this.labels.set(axis, there);
+    return there;
+  }
   /** A side that has nothing of its own in the address follows the other. */
   private own(name: string): string {
     return this.side && this.place.text(name + this.side) ? name + this.side : name;

@@ -139,7 +139,8 @@ export function labelsOf(axis: Axis): string[] {
 export function visible(label: string): string {
   if (label === "") return "∅";
   return label
-    .replace(/ /g, "␣")
+    // a space inside a label is seen; at its ends, or alone, it is not
+    .replace(/^ +| +$/g, (blanks) => "␣".repeat(blanks.length))
     .replace(/\t/g, "⇥")
     .replace(/\r?\n/g, "↵")
     .replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, "�");

@@ -43,7 +43,7 @@ export function laidOut(map: MapInfo, by: Order, wide: number): Layout {
   const [left, top] = grid ? [30, 18] : [0, 0];
   const count = map.layers * map.heads;
   const fits = Math.max(1, Math.floor((wide - left) / (LEAST + GAP)));
-  const columns = grid ? map.heads : Math.min(count, Math.max(fits, Math.min(map.heads, 12)));
+  const columns = grid ? map.heads : Math.min(fits, Math.ceil(Math.sqrt(1.5 * count)));
   const across = Math.min(MOST + GAP, Math.floor((wide - left) / columns));
   const w = Math.max(4, across - GAP);
   const [Q, K] = map.sizes;
@@ -73,34 +73,44 @@ export function ablated(edits: Edit[], map: MapInfo, { layer, head }: Head): boo
   return edits.some((edit) => edit.do === "ablate" && edit.at === map.names[layer] && edit.heads?.includes(head));
 }
 
-/** Which cells of `size` fall onto each of so many pixels: from the first of them to before the last. */
-function patches(size: number, pixels: number): [number, number][] {
-  return Array.from({ length: pixels }, (_, i) => {
-    const first = Math.floor((i * size) / pixels);
-    return [first, Math.max(first + 1, Math.ceil(((i + 1) * size) / pixels))];
-  });
+/** The first cell that falls onto each of so many pixels; a cell falls onto one where cells are smaller. */
+function starts(size: number, pixels: number): Int32Array {
+  return Int32Array.from({ length: pixels + 1 }, (_, i) => Math.floor((i * size) / pixels));
+}
+
+/** Rows of bytes made so wide or narrow: a byte is repeated, or the greatest of some is taken. */
+function pooled(bytes: Uint8Array, from: number, width: number, high: number, at: Int32Array, out: Uint8Array): void {
+  const wide = at.length - 1;
+  for (let y = 0, to = 0, row = from; y < high; y++, row += width)
+    for (let x = 0; x < wide; x++) {
+      let most = bytes[row + at[x]];
+      for (let k = at[x] + 1; k < at[x + 1]; k++) if (bytes[row + k] > most) most = bytes[row + k];
+      out[to++] = most;
+    }
 }
 
 /** The heads drawn into an image so wide, a colour for each byte; where cells are smaller than a
  *  pixel the greatest of them is seen, as everywhere. */
 export function draw(bytes: Uint8Array, map: MapInfo, order: Head[], layout: Layout, ratio: number, colours: Uint32Array, image: { width: number; pixels: Uint32Array }): void {
   const [h, w] = map.thumb;
-  const rows = patches(h, Math.round(layout.h * ratio));
-  const columns = patches(w, Math.round(layout.w * ratio));
+  const rows = starts(h, Math.round(layout.h * ratio));
+  const columns = starts(w, Math.round(layout.w * ratio));
+  const wide = columns.length - 1;
+  const narrow = new Uint8Array(h * wide);
   order.forEach(({ layer, head }, place) => {
-    const from = (layer * map.heads + head) * h * w;
+    pooled(bytes, (layer * map.heads + head) * h * w, w, h, columns, narrow);
     const left = Math.round((layout.left + (place % layout.columns) * layout.across) * ratio);
     const top = Math.round((layout.top + Math.floor(place / layout.columns) * layout.down + NUMBER) * ratio);
-    for (let y = 0; y < rows.length; y++) {
-      const [upper, lower] = rows[y];
-      let to = (top + y) * image.width + left;
-      for (let x = 0; x < columns.length; x++) {
-        const [first, last] = columns[x];
-        let most = 0;
-        for (let q = upper; q < lower; q++)
-          for (let k = from + q * w + first, end = from + q * w + last; k < end; k++) if (bytes[k] > most) most = bytes[k];
-        image.pixels[to++] = colours[most];
-      }
-    }
+    coloured(narrow, wide, rows, colours, image.pixels, top * image.width + left, image.width);
   });
+}
+
+/** The same for rows, with a colour for each byte, into a larger image from one of its pixels on. */
+function coloured(narrow: Uint8Array, wide: number, at: Int32Array, colours: Uint32Array, pixels: Uint32Array, from: number, width: number): void {
+  for (let y = 0; y < at.length - 1; y++)
+    for (let x = 0; x < wide; x++) {
+      let most = narrow[at[y] * wide + x];
+      for (let q = at[y] + 1; q < at[y + 1]; q++) if (narrow[q * wide + x] > most) most = narrow[q * wide + x];
+      pixels[from + y * width + x] = colours[most];
+    }
 }
