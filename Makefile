@@ -30,7 +30,7 @@ test: $(READY)  ## Set up, then lint, types and all tests that need no card.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	@command -v chromium chromium-browser google-chrome >/dev/null || echo "make: there is no Chromium, so the page is not tested in a browser (on Debian and Ubuntu: apt install chromium)"
+	@for each in chromium chromium-browser google-chrome; do command -v $$each >/dev/null && exit 0; done; echo "make: there is no Chromium, so the page is not tested in a browser (on Debian and Ubuntu: apt install chromium)"
 	@command -v npm >/dev/null || echo "make: there is no npm, so the built page is not compared with its source"
 	$(BIN)/python -m pytest
 	$(BIN)/python -m pytest -o addopts= -q -m compiled

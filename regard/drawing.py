@@ -32,6 +32,8 @@ class Picture:
             return view.save_picture(self.trace, path, **self._where())
         if self.kind == "ribbons":
             figure = view.ribbons(self.trace, **self._where())
+        elif self.kind == "arcs":
+            figure = view.arcs(self.trace, **self._where())
         elif self.kind == "wall":
             figure = view.wall(self.trace, map=self.map.id)
         elif self.kind == "plane":

@@ -27,10 +27,10 @@ Jobs = Annotated[int | None, typer.Option(min=1, help="A grid: so many runs side
 Only = Annotated[str | None, typer.Option(help="A grid: this row alone.")]
 Picture = Annotated[Path | None, typer.Option("--out", "-o", help=f"A file {' '.join(PICTURES)}")]
 Kind = Annotated[
-    Literal["matrix", "ribbons", "wall", "tape", "plane"] | None,
+    Literal["matrix", "ribbons", "arcs", "wall", "tape", "plane"] | None,
     typer.Option(
-        help="The wall shows all heads, the tape a memory over time, the plane points that are "
-        "pointed at; else what fits."
+        help="Arcs lead over a sentence to what each token reads, the wall shows all heads, the "
+        "tape a memory over time, the plane points that are pointed at; else what fits."
     ),
 ]
 Words = Annotated[bool, typer.Option("--words/--tokens", help="Words, or what a model reads.")]

@@ -200,7 +200,7 @@ def test_a_look_is_drawn(regard, model, tmp_path, ending):
     assert picture.stat().st_size > 1000
 
 
-@pytest.mark.parametrize("kind", ["ribbons", "wall"])
+@pytest.mark.parametrize("kind", ["ribbons", "arcs", "wall"])
 def test_a_look_is_drawn_in_other_ways(regard, model, tmp_path, kind):
     pytest.importorskip("matplotlib")
     assert regard("look", model, APPLE, "-o", str(tmp_path / "a.png"), "--kind", kind)[0] == 0
@@ -362,7 +362,7 @@ def test_points_without_a_picture_are_text_or_a_page(regard, pointing, tmp_path)
     assert regard("look", pointing, "points.csv")[1].startswith("pointer: steps (down) looks at po")
     path = tmp_path / "tour.html"
     assert regard("look", pointing, "points.csv", "-o", str(path))[0] == 0
-    assert "pointer: steps looks at points" in path.read_text()
+    assert '"id":"pointer","query":"steps","key":"points"' in path.read_text()
 
 
 def test_a_memory_is_drawn_as_a_tape(regard, taped, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from regard import drawing
 from regard.asking import UsageError
 from regard.options import FIRST, Place
-from regard.view import by_words, matrix, plane, ribbons, save_figure, tape, wall
+from regard.view import arcs, by_words, matrix, plane, ribbons, save_figure, tape, wall
 from tests.view.traces import copying, pointed, several, translation
 
 PNG = Path("a.png")
@@ -35,7 +35,7 @@ def test_what_is_drawn_is_a_tape_or_a_plane_where_there_can_be_one(trace, out, p
 
 
 def test_a_kind_that_is_named_is_drawn():
-    for kind in ("matrix", "ribbons", "wall", "tape"):
+    for kind in ("matrix", "ribbons", "arcs", "wall", "tape"):
         assert drawing.chosen(copying(), kind, PNG, FIRST).kind == kind
     for kind in ("matrix", "ribbons", "wall", "plane"):
         assert drawing.chosen(pointed(), kind, PNG, FIRST).kind == kind
@@ -69,13 +69,14 @@ def test_the_step_of_a_plane_is_known_before_it_is_drawn(asked, step, tmp_path):
     assert saved == save_figure(plane(pointed(), step=step), tmp_path / "b.png").read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["matrix", "ribbons", "wall", "tape"])
+@pytest.mark.parametrize("kind", ["matrix", "ribbons", "arcs", "wall", "tape"])
 def test_what_is_saved_is_what_view_draws(kind, tmp_path):
     trace, place = copying(heads=2), Place(head=0 if kind == "wall" else 1)
     where = {"map": "read", "head": place.head}
     figures = {
         "matrix": lambda: matrix(trace, **where),
         "ribbons": lambda: ribbons(trace, **where),
+        "arcs": lambda: arcs(trace, **where),
         "wall": lambda: wall(trace),
         "tape": lambda: tape(trace, head=1),
     }
@@ -96,6 +97,7 @@ def test_text_names_the_other_maps():
     [
         ("tape", None, FIRST, "expected -o for tape: only the matrix can be drawn as text"),
         (None, Path("a.gif"), FIRST, "expected -o for matrix to end in .png, .svg, .pdf, .html,"),
+        ("arcs", None, FIRST, "expected -o for arcs: only the matrix can be drawn as text"),
         ("tape", Path("a.html"), FIRST, "expected -o for tape to end in .png, .svg, .pdf, got a"),
         ("wall", PNG, Place(layer=1), "expected --kind wall without --layer and --head: it shows"),
         ("tape", PNG, Place("read"), "expected --kind tape without --map and --layer: it shows"),

@@ -1,5 +1,6 @@
 """What was seen, as data and as pictures: `Trace`, its files, plots, text and pages."""
 
+from regard.view.arcs import arcs
 from regard.view.axes import Axis, Grid, Points, Slots, Steps, Tokens
 from regard.view.figures import save_figure
 from regard.view.files import load, save
@@ -28,6 +29,7 @@ __all__ = [
     "Trace",
     "UnseenError",
     "alignment",
+    "arcs",
     "by_words",
     "load",
     "matrix",

@@ -107,6 +107,16 @@ def draw_cells(
     return axes.imshow(values.numpy(), cmap=colours, norm=norm, aspect="auto", interpolation=crisp)
 
 
+def draw_curve(axes: Any, points: list[tuple[Number, Number]], thick: Number, dark: Number) -> Any:
+    """A cubic with these two ends and handles, so many points thick, and dark from 0 to 1."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
+    curve = PathPatch(path, fc="none", ec=BLUE, lw=thick, alpha=min(1, dark), capstyle="butt")
+    return axes.add_patch(curve)
+
+
 def spaced(wanted: list[tuple[int, float]]) -> list[int]:
     """The places, each given with its extent, that touch none of those before them in the list."""
     kept: dict[int, float] = {}

@@ -13,12 +13,12 @@ from regard.view.colours import Scale, colours, norm
 from regard.view.figures import blank, drawing, measured
 from regard.view.panels import (
     BAR,
-    BLUE,
     FAINT,
     GAP,
     INK,
     MARGIN,
     colour_bar,
+    draw_curve,
     entitle,
     placed,
     room,
@@ -214,9 +214,6 @@ def _tile(trace: Trace, map: Map) -> _Tile:
 def _ribbons(
     trace: Trace, map: Map, w: Tensor, title: tuple[str, str], least: Number
 ) -> "matplotlib.figure.Figure":
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path
-
     n = max(w.shape)
     pitch = min(0.3, max(0.13, 9 / n), 40 / n)
     size = min(_LARGEST_FONT, max(_SMALLEST_FONT, 0.6 * pitch * 72))
@@ -235,10 +232,7 @@ def _ribbons(
     at_key, at_query = ([(i + 0.5) / m for i in range(m)] for m in (len(keys), len(queries)))
     for weight, q, k in sorted((float(w[q, k]), q, k) for q, k in (w >= least).nonzero().tolist()):
         points = [(0, at_key[k]), (0.45, at_key[k]), (0.55, at_query[q]), (1, at_query[q])]
-        path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
-        thick, dark = 0.55 * 72 * pitch * weight, min(1, 0.12 + 0.75 * weight)
-        ribbon = PathPatch(path, fc="none", ec=BLUE, lw=thick, alpha=dark, capstyle="butt")
-        axes.add_patch(ribbon)
+        draw_curve(axes, points, 0.55 * 72 * pitch * weight, 0.12 + 0.75 * weight)
     _list_words(axes, keys, at_key, -GAP / wide, size, "right")
     _list_words(axes, queries, at_query, 1 + GAP / wide, size, "left")
     write(figure, x - GAP, y - 0.1, f"keys · {map.key}", size=8, color=FAINT, ha="right")

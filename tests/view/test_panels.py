@@ -12,6 +12,7 @@ from regard.view.panels import (
     MARGIN,
     colour_bar,
     draw_cells,
+    draw_curve,
     entitle,
     placed,
     room,
@@ -75,3 +76,11 @@ def test_cells_are_crisp_unless_they_are_too_small_to_be_seen():
 def test_of_places_that_touch_the_one_before_in_the_list_stays():
     assert spaced([(5, 2.0), (4, 2.0), (3, 2.0), (0, 2.0), (7, 3.0)]) == [0, 3, 5]
     assert list(islice(round_numbers(), 6)) == [1, 2, 5, 10, 20, 50]
+
+
+def test_a_curve_has_its_ends_and_is_as_thick_and_dark_as_was_asked():
+    points = [(0, 0), (0, 1), (2, 1), (2, 0)]
+    curve = draw_curve(placed(blank(2, 1), 0, 0, 2, 1), points, 1.5, 0.25)
+    assert curve.get_path().vertices.tolist() == [[0, 0], [0, 1], [2, 1], [2, 0]]
+    assert (curve.get_linewidth(), curve.get_alpha()) == (1.5, 0.25)
+    assert draw_curve(curve.axes, points, 1.5, 1.25).get_alpha() == 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy
 
+from regard.view.arcs import arcs
 from regard.view.colours import Scale
 from regard.view.files import save
 from regard.view.planes import plane
@@ -50,6 +51,7 @@ class Shown:
     layer: int = 0
     head: int = 0
     step: int | None = None
+    query: int | None = None
     scale: Scale = "linear"
     words: bool = False
     width: int = 178
@@ -97,6 +99,11 @@ def _matrix(trace: Trace, shown: Shown) -> "matplotlib.figure.Figure":
 
 def _ribbons(trace: Trace, shown: Shown) -> "matplotlib.figure.Figure":
     return ribbons(trace, map=shown.map, layer=shown.layer, head=shown.head)
+
+
+def _arcs(trace: Trace, shown: Shown) -> "matplotlib.figure.Figure":
+    where = {"map": shown.map, "layer": shown.layer, "head": shown.head}
+    return arcs(trace, query=shown.query, **where)  # type: ignore[arg-type]
 
 
 def _wall(trace: Trace, shown: Shown) -> "matplotlib.figure.Figure":
@@ -155,7 +162,7 @@ _FIGURES = {
     "heads": _matrix,
     "image": _matrix,
     "ribbons": _ribbons,
-    "arcs": _ribbons,
+    "arcs": _arcs,
     "wall": _wall,
     "tape": _tape,
     "plane": _plane,

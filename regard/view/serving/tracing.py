@@ -164,8 +164,9 @@ def _shown(request: "starlette.requests.Request") -> Shown:
     }
     given["words"] = given["words"] == "true"
     given["map"] = request.query_params.get("map") or None
-    step = request.query_params.get("step") or None
-    given["step"] = None if step is None else _whole(request, "step", 0)
+    for name in ("step", "query"):
+        text = request.query_params.get(name) or None
+        given[name] = None if text is None else _whole(request, name, 0)
     wholes = {"layer": 0, "head": 0, "width": Shown.width}
     given |= {name: _whole(request, name, usual) for name, usual in wholes.items()}
     if not 20 <= given["width"] <= 1000:

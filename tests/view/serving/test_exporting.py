@@ -64,6 +64,7 @@ def test_a_script_in_a_label_stays_text_in_a_page():
     [
         (Shown("tape"), "tape: expected"),
         (Shown("plane"), "plane: expected"),
+        (Shown("arcs", query=7), "arcs: expected query from 0 to 6, got 7"),
         (Shown(map="x"), "no"),
     ],
 )
@@ -86,6 +87,17 @@ def test_a_scale_changes_the_colours(view):
     trace = translation(heads=2)
     made = {exported(trace, "svg", Shown(view, scale=s))[0] for s in ("linear", "sqrt", "log")}
     assert len(made) == 3
+
+
+def test_arcs_are_those_of_the_query_that_is_asked_about_or_of_all():
+    trace = translation()
+    one, every = (exported(trace, "svg", Shown("arcs", query=q))[0].decode() for q in (3, None))
+    assert "strongest keys of query 3," in one and "strongest keys of each query," in every
+    assert all(f">{weight:.2f}<" in one for weight in trace.map().weights()[3].tolist())
+    last = exported(trace, "svg", Shown("arcs", query=4, words=True))[0].decode()
+    with pytest.raises(ValueError, match="expected query from 0 to 4, got 5"):
+        exported(trace, "svg", Shown("arcs", query=5, words=True))
+    assert "strongest keys of query 4," in last
 
 
 @pytest.mark.parametrize("kind", KINDS)

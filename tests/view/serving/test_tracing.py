@@ -104,6 +104,8 @@ def test_arrays_have_the_lengths_that_the_manifest_says(house, at):
         ("/export/png?width=99999", 400),
         ("/export/png?map=no", 400),
         ("/export/png?layer=7", 400),
+        ("/export/png?view=arcs&query=99", 400),
+        ("/export/png?view=arcs&query=x", 400),
         ("/export/json?words=maybe", 400),
     ],
 )
@@ -216,6 +218,14 @@ def test_without_matplotlib_a_picture_is_refused_with_the_extra_that_is_missing(
     answer = house.client.get(f"{at}/export/png")
     assert answer.status_code == 501
     assert answer.json() == {"error": "plots need matplotlib: pip install 'regard[plot]'"}
+
+
+def test_arcs_are_drawn_of_the_query_behind_the_address(house, at):
+    for query, who in (("1", "query 1"), ("", "each query")):
+        params = {"view": "arcs", "map": "cross", "query": query}
+        answer = house.client.get(f"{at}/export/svg", params=params)
+        assert answer.status_code == 200
+        assert f"strongest keys of {who}," in answer.text
 
 
 def test_an_export_is_a_download(house, at):
