@@ -20,8 +20,13 @@ def lesson(served, chromium, name, ask=None, **context):
 
 
 def weights(page):
-    page.wait_for_timeout(SETTLED)
-    return [float(text) for text in page.locator("td.number").all_inner_texts()]
+    """The weights on the screen, once they are the same twice: a busy machine answers late."""
+    before, now = None, []
+    while before != now:
+        page.wait_for_timeout(SETTLED)
+        texts = page.locator("td.number").all_inner_texts()
+        before, now = now, [float(text) for text in texts]
+    return now
 
 
 def given(page):
