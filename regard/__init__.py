@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and mypy, who read and do not run
-    from regard import layers
+    from regard import layers, view
     from regard.door import attend, log_probability, logits, use_backend, weigh, why
     from regard.functional import biases, edits, rules, scores, selects
     from regard.looking import edit, look
@@ -34,11 +34,12 @@ __all__ = [
     "scores",
     "selects",
     "use_backend",
+    "view",
     "weigh",
     "why",
 ]
 
-# Where the public names live. `load` comes alone: attending needs no zoo.
+# Where the public names live. `load` and `view` come alone: attending needs no zoo, no picture.
 _MODULES = {
     "biases": "regard.functional.biases",
     "edits": "regard.functional.edits",
@@ -58,6 +59,8 @@ def __getattr__(name: str) -> Any:
     # inside a compiled function.
     if name == "load":
         globals()["load"] = import_module("regard.zoo").load
+    elif name == "view":
+        globals()["view"] = import_module("regard.view")
     elif name in __all__:
         for home, names in _FUNCTIONS.items():
             globals().update((each, getattr(import_module(home), each)) for each in names)

@@ -40,7 +40,7 @@ def test_attending_loads_no_zoo_and_nothing_heavy():
 
 
 def test_after_the_first_touch_all_names_are_ordinary_attributes():
-    names = "set(regard.__all__) - {'load'} <= vars(regard).keys()"
+    names = "set(regard.__all__) - {'load', 'view'} <= vars(regard).keys()"
     assert python("import regard", f"print({names}, regard.look and {names})") == "False True"
 
 
@@ -110,3 +110,7 @@ def test_what_loads_a_model_is_the_zoo_s_and_comes_when_it_is_touched():
     there = "'regard.zoo' in sys.modules"
     seen = f"print({there}, regard.load is regard.zoo.load, {there})"
     assert python("import sys, regard", "regard.attend", seen) == "False True True"
+
+
+def test_pictures_are_there_when_they_are_touched():
+    assert python("import regard", "print(regard.view.trace.__name__)") == "trace"

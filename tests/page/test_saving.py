@@ -45,6 +45,13 @@ def test_pictures_are_what_they_claim_to_be(saved):
     assert saved[".pdf"].read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.parametrize("kind", [".png", ".svg"])
+def test_a_saved_picture_opens_in_a_browser_with_the_network_off(kind, saved, chromium):
+    with opened(chromium, saved[kind].as_uri(), offline=True) as page:
+        picture = page.locator("img" if kind == ".png" else "svg").first
+        assert picture.bounding_box()["width"] > 100
+
+
 def test_numbers_are_those_of_the_library(saved, said):
     w = said(NAME).map().weights().numpy()
     assert zipfile.is_zipfile(saved[".npz"])
