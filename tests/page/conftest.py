@@ -1,5 +1,6 @@
 """A server of its own for the tests of the page, as a person starts it, and what Python says."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from regard import asking
-from tests.browser import chromium, found, opened
+from tests.browser import HOW, chromium, found, opened
 
 __all__ = ["chromium"]
 ROOT = Path(__file__).parent.parent.parent
@@ -32,21 +33,19 @@ class Served:
 def served(tmp_path_factory):
     """`regard serve`, in a folder without runs."""
     if found() is None:
-        pytest.skip("the page was not tested: there is no Chromium. apt-get install chromium")
+        pytest.skip(f"the page was not tested: there is no Chromium. {HOW}")
     command = [sys.executable, "-m", "regard", "serve", "--no-browser"]
     here = tmp_path_factory.mktemp("served")
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=here, env=_environment()
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=here,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     yield Served(next(line.strip() for line in process.stdout if line.startswith("http")))
     process.terminate()
     process.wait(10)
-
-
-def _environment():
-    import os
-
-    return os.environ | {"PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture(scope="session")
