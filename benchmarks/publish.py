@@ -1,4 +1,8 @@
-"""A run as a member of the zoo: `python -m benchmarks.publish RUN NAME [--about "what it is"]`.
+"""A run as a member of the zoo: `python -m benchmarks.publish RUN NAME [--seeds RUN …]`.
+
+Other seeds of the same settings are named by `--seeds`; the card holds the development number of
+each, and a run that is not the best of them by it is refused. Afterwards
+`python -m benchmarks.licences` writes the licences of the zoo anew.
 
 Weights are stored in bfloat16, small models with `--dtype float32`, those that measure the plane in
 float16, which has more digits. What is stored is what is measured: the numbers of the card are
@@ -9,6 +13,7 @@ training alone stays.
 import argparse
 import json
 import re
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +24,7 @@ import torch
 from regard import load, zoo
 from regard.asking import RECIPES
 from regard.config import restored
+from regard.data import licences
 from regard.train.runs import hardware
 
 ZOO = Path(zoo.__file__).parent
@@ -28,11 +34,21 @@ PLACE = re.compile(r"(?<![\w./-])(~?/\w[^\s\"']*)")
 
 
 def published(
-    run: Path, name: str, about: str | None = None, *, dtype: str = "bfloat16", into: Path = ZOO
+    run: Path,
+    name: str,
+    about: str | None = None,
+    *,
+    seeds: Sequence[Path] = (),
+    dtype: str = "bfloat16",
+    into: Path = ZOO,
 ) -> Path:
     """The folder of the new member; it is there whole, with its numbers, or not at all."""
     found = load(run)
     card = {**found.card, "name": name, "about": about or found.card["about"], "dtype": dtype}
+    card["seed_choice"] = seed_choice(found.card, [load(other).card for other in seeds])
+    data = licences.KNOWN.get(found.card["licence"]["data"]["name"], licences.UNKNOWN)
+    weights = licences.to_card(licences.published_licence(data))
+    card["licence"] = {**found.card["licence"], "weights": weights}
     # where the run lay is no part of what it is
     card["command"] = re.sub(r" --(out|resume)[ =]('[^']*'|\S+)", "", card["command"])
     place = PLACE.search(json.dumps(card))
@@ -43,6 +59,28 @@ def published(
         card["numbers"] = {**found.card.get("numbers", {}), **_measured(Path(folder))}
     _store(into / name, found, card)
     return into / name
+
+
+def seed_choice(card: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The seeds that were trained, their numbers on development data, and how one was chosen."""
+    training = card["settings"]["training"]
+    watch, sign = training["watch"], 1 if training["best"] == "lowest" else -1
+    numbers = {each["seed"]: each["development"][watch] for each in (card, *others)}
+    best = min(numbers, key=lambda seed: sign * numbers[seed])
+    if best != card["seed"]:
+        raise SystemExit(
+            f"publish: expected the seed that is best by {watch} of development data, {best} with "
+            f"{numbers[best]:.4g}, got seed {card['seed']} with {numbers[card['seed']]:.4g}"
+        )
+    how = f"the best of {len(numbers)} seeds by {watch} of development data"
+    return {
+        "seeds": sorted(numbers),
+        "development": {
+            "measure": watch,
+            "numbers": {str(seed): numbers[seed] for seed in sorted(numbers)},
+        },
+        "how": how if others else f"seed {best}, the only one that was trained",
+    }
 
 
 def _measured(folder: Path) -> dict[str, Any]:
@@ -64,10 +102,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.publish", description=__doc__)
     parser.add_argument("run", type=Path, help="the folder of a finished run")
     parser.add_argument("name", help="what it is called from now on")
+    parser.add_argument("--seeds", type=Path, nargs="*", default=[], help="runs of other seeds")
     parser.add_argument("--about", help="what it is, in a few words")
     parser.add_argument("--dtype", choices=list(DTYPES), default="bfloat16")
     asked = parser.parse_args()
-    folder = published(asked.run, asked.name, asked.about, dtype=asked.dtype)
+    told = {"seeds": asked.seeds, "dtype": asked.dtype}
+    folder = published(asked.run, asked.name, asked.about, **told)
     for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size:>10,}  {path.relative_to(ZOO)}")
 

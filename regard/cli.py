@@ -71,8 +71,8 @@ def list_(as_json: options.Json = False) -> None:
         return answer(recipes=recipes, models=cards)
     say("to train, with `regard train NAME`")
     table(recipes.items())
-    say("trained, for `regard predict NAME`, `look` and `evaluate`")
-    return table((name, zoo.about(card)) for name, card in cards.items())
+    say("trained, for `regard predict NAME`, `look` and `evaluate`, with the licence of each")
+    return table((name, zoo.about(card), zoo.licence(card)) for name, card in cards.items())
 
 
 @app.command()

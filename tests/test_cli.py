@@ -420,13 +420,15 @@ def test_why_asks_what_the_recipe_offers_if_nothing_was_typed(regard, model, rec
 
 def test_the_list_has_recipes_and_models(regard, recipe, monkeypatch, tmp_path):
     (tmp_path / "small").mkdir()
+    weights = {"name": "research, non-commercial"}
     card = {"about": "English to \x1b[31mFrench", "numbers": {"bleu": 31.5}}
+    card["licence"] = {"weights": weights}
     (tmp_path / "small" / "card.json").write_text(json.dumps(card))
     monkeypatch.setattr(members, "HERE", tmp_path)
     code, out, err = regard("list")
     assert (code, err) == (0, "")
     assert re.search(r"^  translate +a fake$", out, re.MULTILINE)
-    assert "  small  English to \\x1b[31mFrench, bleu 31.5\n" in out
+    assert "  small  English to \\x1b[31mFrench, bleu 31.5  research, non-commercial\n" in out
     assert json.loads(regard("list", "--json")[1])["models"] == {"small": card}
 
 

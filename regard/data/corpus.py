@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.data import bpe, joined, multi30k, newstest, ordered, tatoeba
+from regard.data import bpe, joined, licences, multi30k, newstest, ordered, tatoeba
 from regard.data.batches import Example
 from regard.data.bpe import Vocabulary
 from regard.data.cache import Progress, silent
+from regard.data.licences import Licence
 from regard.data.pairs import Pair, Read, read
 from regard.data.splits import Split, split
 
@@ -42,6 +43,14 @@ _ABOUT: dict[Name, str] = {
     "newstest-en-de": "English-German news, the tests of WMT 2008-13 and 2015-18; they are WMT's",
     "newstest-en-fr": "English-French news, the tests of WMT 2008-13 and 2015; they are WMT's",
     "ordered": "sentences of made-up words in reversed order",
+}
+# By the first word of a name.
+_LICENCES = {
+    "sample": licences.TATOEBA,
+    "tatoeba": licences.TATOEBA,
+    "multi30k": licences.MULTI30K,
+    "newstest": licences.NEWSTEST,
+    "ordered": licences.GENERATED,
 }
 
 
@@ -127,6 +136,13 @@ class Corpus:
             return split(pairs, development=self.development, test=self.test, seed=self.seed)
         except ValueError as error:
             raise ValueError(f"{error}; hold out fewer, by development and test") from None
+
+    @property
+    def licence(self) -> Licence:
+        """The licence of the pairs; of files of your own it is unknown."""
+        if self.pairs is not None:
+            return licences.UNKNOWN
+        return _LICENCES[self.name.partition("-")[0]]
 
     def __str__(self) -> str:
         # of a file only its name: where it lies is nobody's business

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from regard import config as configs
+from regard.data.licences import GENERATED, licence_field
 from regard.train import Fitted, checkpoints, fit, silent
-from regard.train.runs import circumstances, opened
+from regard.train.runs import circumstances, finite, opened
 from regard.train.settings import Training
 
 
@@ -94,8 +95,10 @@ def card(recipe: Any, config: Config, folder: Path, fitted: Fitted) -> dict[str,
         "recipe": recipe.name,
         "about": recipe.about,
         "settings": configs.plain(config),
+        "licence": licence_field(GENERATED),
         "seed": config.training.seed,
         "parameters": sum(weight.numel() for weight in weights),
+        "development": finite(fitted.metrics),
         **circumstances(folder, seconds=fitted.seconds, device=weights[0].device.type),
     }
 

@@ -1,6 +1,7 @@
 """The folder of a run, settings first, what it ran on at the end; and what a run gives."""
 
 import json
+import math
 import platform
 import shlex
 import sys
@@ -100,6 +101,11 @@ def circumstances(run: Path, *, seconds: float, device: str) -> dict[str, Any]:
         "versions": versions(),
         "seconds": round(seconds, 1),
     }
+
+
+def finite(metrics: dict[str, float]) -> dict[str, float]:
+    """The metrics that JSON can hold."""
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 
 def hardware(device: str = "cpu") -> str:

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from regard.zoo.members import about, begun, card, found, names
+from regard.zoo.members import about, begun, card, found, licence, names
 
 if TYPE_CHECKING:
     from regard.zoo.loading import Loaded, load
     from regard.zoo.saving import save
 
-__all__ = ["Loaded", "about", "begun", "card", "found", "load", "names", "save"]
+__all__ = ["Loaded", "about", "begun", "card", "found", "licence", "load", "names", "save"]
 
 
 def __getattr__(name: str) -> Any:

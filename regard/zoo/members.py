@@ -28,6 +28,14 @@ def about(card: dict[str, Any]) -> str:
     return ", ".join([str(card.get("about") or card.get("recipe")), *told])
 
 
+def licence(card: dict[str, Any]) -> str:
+    """The licence of a model's weights, by its name; unknown where its card has none."""
+    field = card.get("licence")
+    weights = field.get("weights") if isinstance(field, dict) else None
+    name = weights.get("name") if isinstance(weights, dict) else None
+    return name if isinstance(name, str) and name else "unknown"
+
+
 def found(name_or_folder: str | Path) -> Path:
     """The folder of a trained model, given its name in the zoo or the folder of a run.
 

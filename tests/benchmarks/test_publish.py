@@ -1,8 +1,9 @@
 """What is published is what was measured, and it says nothing of the machine it was trained on."""
 
 import json
+import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
@@ -12,14 +13,25 @@ import torch
 from benchmarks import publish
 from regard import load
 from regard.asking import RECIPES
+from regard.data.licences import GENERATED, MULTI30K, licence_field
 from regard.zoo import kinds
 from tests.zoo import tiny
+
+
+@dataclass(frozen=True)
+class Watched:
+    watch: str = "loss"
+    best: str = "lowest"
 
 
 @dataclass(frozen=True)
 class Config:
     pairs: Path | None = None
     beam: int = 3
+    training: Watched = field(default_factory=Watched)
+
+
+SETTINGS = {"pairs": None, "beam": 5, "training": {"watch": "loss", "best": "lowest"}}
 
 
 def numbers(loaded, config, folder):
@@ -39,8 +51,9 @@ def run(monkeypatch, tmp_path) -> Path:
     monkeypatch.setitem(kinds.KINDS, "tiny", tiny.known())
     tiny.saved(tmp_path / "run")
     command = "regard train translate rate=1 --out '/home/me/my runs' --jobs 2"
-    told = {"settings": {"pairs": None, "beam": 5}, "command": command, "about": "a run"}
-    tiny.card(tmp_path / "run", **told)
+    told = {"settings": SETTINGS, "command": command, "about": "a run"}
+    licence = licence_field(MULTI30K)
+    tiny.card(tmp_path / "run", **told, licence=licence, seed=0, development={"loss": 0.5})
     return tmp_path / "run"
 
 
@@ -68,13 +81,48 @@ def test_the_card_is_named_anew_and_forgets_where_the_run_lay(run, tmp_path):
 
 @pytest.mark.parametrize("place", ["/home/me/a.tsv", "~/a.tsv", "/data"])
 def test_a_place_of_this_machine_is_refused_and_nothing_is_written(run, tmp_path, place):
-    told = {"settings": {"pairs": place}, "command": "regard train translate"}
-    for changed in (told, told | {"settings": {}, "command": f"regard train pairs={place} x"}):
+    told = {"settings": SETTINGS | {"pairs": place}, "command": "regard train translate"}
+    typed = {"settings": SETTINGS, "command": f"regard train pairs={place} x"}
+    for changed in (told, told | typed):
         tiny.card(run, **changed)
         words = f"publish: expected a card without places of this machine, got {place}$"
         with pytest.raises(SystemExit, match=words):
             publish.published(run, "small", into=tmp_path / "zoo")
     assert not (tmp_path / "zoo").exists()
+
+
+def other_seed(run, seed, loss):
+    """A run of the same settings with another seed."""
+    other = run.with_name(f"seed{seed}")
+    shutil.copytree(run, other)
+    tiny.card(other, seed=seed, development={"loss": loss})
+    return other
+
+
+def test_a_card_has_the_development_numbers_of_all_seeds(run, tmp_path):
+    seeds = [other_seed(run, 1, 0.75), other_seed(run, 2, 0.625)]
+    card = load(publish.published(run, "small", seeds=seeds, into=tmp_path / "zoo")).card
+    assert card["seed_choice"] == {
+        "seeds": [0, 1, 2],
+        "development": {"measure": "loss", "numbers": {"0": 0.5, "1": 0.75, "2": 0.625}},
+        "how": "the best of 3 seeds by loss of development data",
+    }
+
+
+def test_a_seed_that_development_data_did_not_choose_is_refused(run, tmp_path):
+    words = "publish: expected the seed that is best by loss of development data, 1 with 0.25, got "
+    with pytest.raises(SystemExit, match=words):
+        publish.published(run, "small", seeds=[other_seed(run, 1, 0.25)], into=tmp_path / "zoo")
+    assert not (tmp_path / "zoo").exists()
+
+
+def test_weights_that_were_learned_for_research_stay_for_research(run, tmp_path):
+    into = tmp_path / "zoo"
+    weights = load(publish.published(run, "small", into=into)).card["licence"]["weights"]
+    assert weights["name"] == "research, non-commercial"
+    tiny.card(run, licence=licence_field(GENERATED))
+    weights = load(publish.published(run, "free", into=into)).card["licence"]["weights"]
+    assert weights["name"] == "Apache-2.0"
 
 
 def test_a_measurement_that_fails_leaves_the_zoo_as_it_was(run, tmp_path, monkeypatch):

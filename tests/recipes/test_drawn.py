@@ -63,6 +63,8 @@ def test_a_card_says_by_what_and_of_how_many_weights(tmp_path):
     card = drawn.card(sort.RECIPE, config(), folder, fitted)
     assert (card["name"], card["recipe"], card["parameters"]) == ("still", "sort", 1)
     assert card["settings"]["data"] == {"least": 5, "most": 50}
+    assert card["licence"]["data"]["name"] == "Apache-2.0"
+    assert card["development"] == {"loss": float(fitted.model.number.detach().square())}
 
 
 def test_what_was_learned_is_read_from_a_card_and_no_other_recipes():

@@ -98,6 +98,19 @@ def test_a_folder_that_is_no_run_cannot_go_on(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("card", "name"),
+    [
+        ({"licence": {"weights": {"name": "CC-BY-2.0"}}}, "CC-BY-2.0"),
+        ({}, "unknown"),
+        ({"licence": "free"}, "unknown"),
+        ({"licence": {"weights": {"name": 3}}}, "unknown"),
+    ],
+)
+def test_a_licence_that_a_card_does_not_name_is_unknown(card, name):
+    assert members.licence(card) == name
+
+
+@pytest.mark.parametrize(
     ("card", "line"),
     [
         (

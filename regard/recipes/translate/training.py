@@ -13,6 +13,7 @@ from regard.data.batches import TokenBatches
 from regard.data.bleu import bleu, needed
 from regard.data.bpe import Vocabulary
 from regard.data.corpus import examples, facts, vocabulary
+from regard.data.licences import licence_field
 from regard.data.pairs import Pair
 from regard.recipes.translate.config import MODELS, Config
 from regard.recipes.translate.learning import loss, mean_loss
@@ -20,7 +21,7 @@ from regard.recipes.translate.measuring import measured, misaligned
 from regard.recipes.translate.searching import AT_ONCE, translated
 from regard.recipes.translate.showing import looks
 from regard.train import Fitted, checkpoints, fit, silent
-from regard.train.runs import Result, circumstances, opened
+from regard.train.runs import Result, circumstances, finite, opened
 
 
 def run(
@@ -86,9 +87,11 @@ def _card(config: Config, folder: Path, known: dict[str, Any], fitted: Fitted) -
         "about": "translates, and shows which words it looks at",
         "settings": configs.plain(config),
         "data": str(config.data),
+        "licence": licence_field(config.data.licence),
         "facts": known,
         "seed": config.training.seed,
         "parameters": sum(weight.numel() for weight in weights),
+        "development": finite(fitted.metrics),
         **circumstances(folder, seconds=fitted.seconds, device=weights[0].device.type),
     }
 

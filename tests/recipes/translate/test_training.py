@@ -19,6 +19,13 @@ def test_a_language_of_rules_is_learned(result):
     assert len(result.examples) == 5
 
 
+def test_the_card_says_what_is_known_of_the_data_and_how_it_was_chosen(result):
+    card = load(result.folder).card
+    assert card["licence"]["data"]["name"] == card["licence"]["weights"]["name"] == "unknown"
+    judged = [line.get("metrics") for line in journal.lines(result.folder / "journal.jsonl")]
+    assert card["development"] in judged
+
+
 def test_smoothing_and_the_longest_sentence_reach_the_training(config, tmp_path):
     pytest.importorskip("sacrebleu")
     with pytest.raises(ValueError, match="examples: expected pairs of at most 1 tokens a side"):
