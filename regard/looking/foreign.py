@@ -6,7 +6,7 @@ An edit reads it so as well, with its values, and then runs it as a call of ours
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from inspect import Signature, signature
 from typing import Any
 
@@ -19,8 +19,8 @@ from regard.functional.call import Call, Why, checked, dropping, spread
 from regard.functional.edited import drawn
 from regard.functional.rules import at, both, causal
 from regard.functional.scores import Dot
+from regard.looking.sight import Source
 
-Make = Callable[[], Call]
 Join = Callable[[Tensor], Tensor]
 
 WHY = Why("torch", {"torch": None})
@@ -37,13 +37,15 @@ def of_sdpa(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> tuple[Make, list[Tensor]]:
-    """A call of `scaled_dot_product_attention`, and the tensors it will be made from."""
-    query, key = query.detach(), key.detach()
-    make = partial(_sdpa, query, key, None, attn_mask, is_causal, scale)
+) -> Source:
+    """A call of `scaled_dot_product_attention`, and the tensors that it is made from."""
     # a marker such as CausalBias is a Tensor too, but has nothing in it to guard
-    guarded = None if _marks(attn_mask) else attn_mask
-    return make, [x for x in (query, key, guarded) if x is not None]
+    given = [query, key] if attn_mask is None or _marks(attn_mask) else [query, key, attn_mask]
+
+    def make(query: Tensor, key: Tensor, mask: Any = attn_mask) -> Call:
+        return _sdpa(query, key, None, mask, is_causal, scale)
+
+    return Source(make, [x.detach() for x in given], keys=1)
 
 
 def called(func: Any, *args: Any, **kwargs: Any) -> tuple[Call, Join]:
@@ -110,14 +112,19 @@ def _sdpa(
     return checked(q, k, v, score=Dot(scale), rule=rule, bias=bias)
 
 
-def of_multi_head(*args: Any, **kwargs: Any) -> tuple[Make, list[Tensor]]:
+def of_multi_head(*args: Any, **kwargs: Any) -> Source:
     """A call of `multi_head_attention_forward`, taken apart, since nothing is seen inside of it."""
     given = _multi_head_signature().bind(*args, **kwargs)
     given.apply_defaults()
     named = {n: x.detach() if isinstance(x, Tensor) else x for n, x in given.arguments.items()}
     unneeded = ("value", "bias_v", "v_proj_weight", "static_v", "out_proj_weight", "out_proj_bias")
-    kept = [x for name, x in named.items() if isinstance(x, Tensor) and name not in unneeded]
-    return lambda: _multi_head(named), kept
+    kept = [n for n, x in named.items() if isinstance(x, Tensor) and n not in unneeded]
+    rest = {n: x for n, x in named.items() if not isinstance(x, Tensor)}
+
+    def make(*tensors: Tensor) -> Call:
+        return _multi_head(dict.fromkeys(unneeded) | rest | dict(zip(kept, tensors, strict=True)))
+
+    return Source(make, [named[n] for n in kept])
 
 
 def _multi_head(named: dict[str, Any]) -> Call:
@@ -196,7 +203,7 @@ def _multi_head_signature() -> Signature:
 
 
 # What can be seen of PyTorch's own, and how each is read.
-SEEN: dict[Any, Callable[..., tuple[Make, list[Tensor]]]] = {
+SEEN: dict[Any, Callable[..., Source]] = {
     F.scaled_dot_product_attention: of_sdpa,
     F.multi_head_attention_forward: of_multi_head,
 }

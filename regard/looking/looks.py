@@ -7,12 +7,12 @@ own `scaled_dot_product_attention` and `nn.MultiheadAttention`, in anyone's mode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from torch import Tensor, nn
+from torch import nn
 
-from regard.functional.call import Call, Why
+from regard.functional.call import Why
 from regard.looking import watching
 from regard.looking.paths import Path, refuse_compiled, warn_of_fast_path
-from regard.looking.sight import Kept, Sight, kept
+from regard.looking.sight import Kept, Sight, Source, kept
 
 
 class Seen:
@@ -47,14 +47,14 @@ class Seen:
         """Forget all that was seen, and let go of its memory."""
         self._kept.clear()
 
-    def keep(self, make: Callable[[], Call], tensors: list[Tensor], why: Callable[[], Why]) -> None:
-        """Keep one call; `tensors` are what `make` will need unchanged."""
+    def keep(self, source: Source, why: Callable[[], Why]) -> None:
+        """Keep one call, by what it is made from."""
         name = self.path.name
         if name is None:
             if self._model is not None:
                 return  # a call outside the model
             name = f"attend.{len(self._kept)}"
-        self._kept.setdefault(name, []).append(kept(make, tensors, why, copy=self._copy))
+        self._kept.setdefault(name, []).append(kept(source, why, copy=self._copy))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard import check
 from regard.functional import attention as plain
-from regard.functional.call import Call, Why, changed, heard, spread, unread
+from regard.functional.call import Call, Why, changed, heard, spread, tensors_of, unread
 from regard.functional.edited import part
 from regard.functional.scores import known
 
@@ -25,11 +25,25 @@ class Top(NamedTuple):
     keys: Tensor
 
 
+class Source(NamedTuple):
+    """What a call is made from: `make` gives it for `tensors`, or for others of the same content.
+
+    Args:
+        make: from as many tensors to the call.
+        tensors: all that are needed, detached.
+        keys: which of them are the keys (B, H, K, D) as they were handed in; None if none is.
+    """
+
+    make: Callable[..., Call]
+    tensors: list[Tensor]
+    keys: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Kept:
     """One call that was seen: how to make it again, and the tensors that must not change."""
 
-    make: Callable[[], Call]
+    make: Callable[..., Call]
     tensors: tuple[tuple[Tensor, int], ...]
     why: Callable[[], Why]
 
@@ -43,7 +57,7 @@ class Kept:
                     "weights before that, or keep copies with look(model, copy=True)"
                 )
         with torch.no_grad():
-            return self.make()
+            return self.make(*(tensor for tensor, _ in self.tensors))
 
     def weights(self) -> Tensor:
         """All weights (B, H, Q, K)."""
@@ -122,14 +136,25 @@ class Sight:
             yield self.rows(head // H, head % H, slice(None))
 
 
-def kept(
-    make: Callable[[], Call], tensors: list[Tensor], why: Callable[[], Why], *, copy: bool
-) -> Kept:
-    """A call to be made again later from `tensors`; with `copy`, one that nobody can change."""
+def source(call: Call) -> Source:
+    """What a call of ours is made from; its values are not needed."""
+    bare = unread(call)
+    q, k, _, *others = tensors_of(bare)
+
+    def make(q: Tensor, k: Tensor, *others: Tensor) -> Call:
+        parts = iter((q, k, k, *others))
+        return unread(changed(bare, lambda _: next(parts)))
+
+    return Source(make, [q, k, *others], keys=1)
+
+
+def kept(source: Source, why: Callable[[], Why], *, copy: bool) -> Kept:
+    """A call to be made again later; with `copy`, one that nobody can change."""
+    make, tensors, _ = source
     # tensors of inference mode do not count their versions: only a copy of them is safe
     if copy or any(tensor.is_inference() for tensor in tensors):
         with torch.no_grad():
-            call = unread(changed(make(), Tensor.clone))
+            call = unread(changed(make(*tensors), Tensor.clone))
         return Kept(lambda: call, (), why)
     return Kept(make, tuple((tensor, tensor._version) for tensor in tensors), why)
 

@@ -9,16 +9,17 @@ from torch import Tensor, overrides
 from torch.overrides import TorchFunctionMode
 
 from regard.functional import attention as plain
-from regard.functional.call import Call, Why, changed, heard, tensors_of, unread
+from regard.functional.call import Call, Why, changed, heard, tensors_of
 from regard.looking import foreign
+from regard.looking.sight import Source, source
 
 
 @runtime_checkable
 class Look(Protocol):
     """What keeps calls."""
 
-    def keep(self, make: Callable[[], Call], tensors: list[Tensor], why: Callable[[], Why]) -> None:
-        """Keep one call; `tensors` are what `make` will need unchanged."""
+    def keep(self, source: Source, why: Callable[[], Why]) -> None:
+        """Keep one call, by what it is made from."""
 
 
 @runtime_checkable
@@ -81,8 +82,7 @@ def show(call: Call, why: Callable[[], Why]) -> None:
     if any(x.requires_grad for x in tensors_of(call)):
         # a look must not keep a whole graph alive; what is detached still counts its versions
         call = changed(call, Tensor.detach)
-    bare = unread(call)
-    _keep(lambda: bare, tensors_of(bare), why)
+    _keep(source(call), why)
 
 
 def going_back() -> bool:
@@ -109,11 +109,11 @@ def _looking_away() -> Iterator[None]:
         _inside = before
 
 
-def _keep(make: Callable[[], Call], tensors: list[Tensor], why: Callable[[], Why]) -> None:
+def _keep(source: Source, why: Callable[[], Why]) -> None:
     if going_back():
         return
     for look in _looks:
-        look.keep(make, tensors, why)
+        look.keep(source, why)
 
 
 class _Watcher(TorchFunctionMode):
@@ -142,8 +142,7 @@ class _Watcher(TorchFunctionMode):
                 edit.meet()
         out = func(*args, **kwargs)
         with _looking_away():
-            make, tensors = foreign.SEEN[func](*args, **kwargs)
-            _keep(make, tensors, lambda: foreign.WHY)
+            _keep(foreign.SEEN[func](*args, **kwargs), lambda: foreign.WHY)
         return out
 
 
