@@ -1,5 +1,7 @@
 """Errors of wrong shapes and values, worded the same way everywhere."""
 
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -79,6 +81,31 @@ def sentences(where: str, source: Any) -> None:
     shape(where, "lengths", lengths, B=B)
     if readable(lengths) and not ((lengths > 0) & (lengths <= S)).all():
         raise ValueError(f"{where}: expected lengths from 1 to S={S}, got {lengths.tolist()}")
+
+
+def json_memory(text: str) -> int:
+    """An upper bound, in bytes, of what a text and the values of its JSON take in memory.
+
+    It counts signs, so it is found before anything is parsed: four bytes of JSON may become an
+    object of 240.
+    """
+    most_of = {"{": 240, "[": 100, ":": 160, ",": 80}
+    return (
+        200
+        + sys.getsizeof(text)
+        + 4 * len(text)
+        + sum(cost * text.count(sign) for sign, cost in most_of.items())
+    )
+
+
+def memory(value: Any) -> int:
+    """The bytes that a value of plain Python takes with all that is in it."""
+    size = sys.getsizeof(value)
+    if isinstance(value, Mapping):
+        return size + sum(memory(name) + memory(inner) for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return size + sum(map(memory, value))
+    return size
 
 
 def readable(given: Tensor) -> bool:

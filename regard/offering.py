@@ -1,9 +1,11 @@
 """What `regard serve` offers: the zoo, the user's runs, the lessons, and traces out of files."""
 
+import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 # How many runs a page lists, and how deep below the folder of all runs they may lie.
 MOST_RUNS, DEEPEST = 100, 4
+# How long it may take to look for them, in seconds, and how many are named that cannot be read.
+MOST_SECONDS, MOST_NAMED = 10.0, 20
 
 
 def desk(
@@ -31,7 +35,11 @@ def desk(
     from regard.view.lessons import LESSONS
     from regard.view.serving.desk import Desk
 
-    found = Desk(offers(runs), LESSONS, report, budget=budget)
+    unreadable = Unreadable()
+    there = offers(runs, unreadable)
+    for line in unreadable.lines():
+        report(line)
+    found = Desk(there, LESSONS, report, budget=budget, unreadable=unreadable.described())
     place = ""
     for path in traces:
         try:
@@ -43,15 +51,53 @@ def desk(
     return found, place
 
 
-def offers(runs: Path) -> Mapping[str, "Offer"]:
-    """Every model that can be asked, by name: the zoo's, then the runs, the newest first."""
+@dataclass
+class Unreadable:
+    """The folders of runs that could not be read, the first by name."""
+
+    count: int = 0
+    named: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, folder: str, why: str) -> None:
+        """Count a folder, and name it if it is among the first."""
+        self.count += 1
+        if len(self.named) < MOST_NAMED:
+            self.named.append((_visible(folder), _visible(why)))
+
+    def described(self) -> dict[str, Any]:
+        """What a page is told."""
+        named = [{"name": name, "why": why} for name, why in self.named]
+        return {"count": self.count, "named": named}
+
+    def lines(self) -> Iterator[str]:
+        """What a log is told."""
+        for name, why in self.named:
+            yield f"a run that cannot be read is not offered: {name}: {why}"
+        if self.count > len(self.named):
+            yield f"and {self.count - len(self.named)} more"
+
+
+def offers(runs: Path, unreadable: Unreadable | None = None) -> Mapping[str, "Offer"]:
+    """Every model that can be asked, by name: the zoo's, then the runs, the newest first.
+
+    Args:
+        unreadable: told of every folder of a run that is left out because of its files.
+    """
     from regard import zoo
 
     found = {name: offer(name, zoo.card(name), zoo.found(name)) for name in zoo.names()}
-    for folder in finished(runs):
+    most = len(found) + MOST_RUNS
+    unreadable = Unreadable() if unreadable is None else unreadable
+    end = time.monotonic() + MOST_SECONDS
+    for folder in finished(runs, unreadable):
+        if len(found) == most:
+            break
+        if time.monotonic() > end:
+            unreadable.add(str(runs), f"not all was read within {MOST_SECONDS:g} s")
+            break
         name = folder.relative_to(runs).as_posix()
         name = f"{runs.name}/{name}" if name in found else name
-        one = _run_offered(name, folder)
+        one = _run_offered(name, folder, unreadable)
         if one is not None:
             found[name] = one
     return found
@@ -80,10 +126,10 @@ def offer(name: str, card: Mapping[str, Any], folder: Path, *, run: bool = False
     )
 
 
-def finished(runs: Path) -> list[Path]:
+def finished(runs: Path, unreadable: Unreadable | None = None) -> list[Path]:
     """The folders of finished runs, the newest first; no link is followed."""
-    there = sorted(_cards(runs), key=lambda path: path.stat().st_mtime, reverse=True)
-    return [path.parent for path in there[:MOST_RUNS]]
+    there = _cards(runs, Unreadable() if unreadable is None else unreadable)
+    return [path.parent for _, path in sorted(there, key=lambda one: one[0], reverse=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,26 +164,59 @@ class _Asked:
         return replace(trace, header=replace(trace.header, edits=list(edits)))
 
 
-def _run_offered(name: str, folder: Path) -> "Offer | None":
-    """A run as an offer, or None where this version does not know what it is."""
+def _run_offered(name: str, folder: Path, unreadable: Unreadable) -> "Offer | None":
+    """A run as an offer, or None where its card cannot be read, whatever stands in it."""
     from regard.zoo import reading
 
     try:
-        return offer(name, reading.json_object(folder, "card.json"), folder, run=True)
-    except (ValueError, KeyError, TypeError, UsageError):
+        found = offer(name, reading.card(folder), folder, run=True)
+        # what a page cannot be told, such as half a character in a name, would break the whole list
+        json.dumps(found.described(), allow_nan=False, ensure_ascii=False).encode()
+    # a recipe may stumble over a stranger's settings in any way, and none may stop the server
+    except Exception as error:
+        unreadable.add(name, _reason(error))
         return None
+    return found
 
 
-def _cards(folder: Path, depth: int = 0) -> Iterator[Path]:
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "its name or its card has what is not UTF-8"
+    if isinstance(error, UsageError):
+        return error.format_message()
+    if isinstance(error, ValueError):
+        return str(error).removeprefix("load: ")
+    return f"its card does not fit this version: {type(error).__name__}: {error}"
+
+
+def _cards(folder: Path, unreadable: Unreadable, depth: int = 0) -> Iterator[tuple[float, Path]]:
+    """Every card below a folder, and when it was written."""
     try:
         inside = list(os.scandir(folder))
-    except OSError:
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        unreadable.add(str(folder), error.strerror or "it cannot be read")
         return
     for entry in inside:
-        if entry.name == "card.json" and entry.is_file(follow_symlinks=False):
-            yield Path(entry.path)
-        elif entry.is_dir(follow_symlinks=False) and depth < DEEPEST:
-            yield from _cards(Path(entry.path), depth + 1)
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                if depth < DEEPEST and entry.name != "card.json":
+                    yield from _cards(Path(entry.path), unreadable, depth + 1)
+                    continue
+            elif entry.is_file(follow_symlinks=False) and entry.name == "card.json":
+                yield entry.stat(follow_symlinks=False).st_mtime, Path(entry.path)
+                continue
+        except OSError:  # it has gone meanwhile
+            continue
+        if entry.name == "card.json":
+            unreadable.add(str(folder), "expected card.json to be a plain file")
+
+
+def _visible(text: str) -> str:
+    """Text that can be written down, cut where it is long; a name need not be UTF-8."""
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= 300 else f"{text[:299]}…"
 
 
 def _opened(path: Path) -> "regard.view.Trace":

@@ -1,5 +1,6 @@
 """The server is handed the zoo, the user's runs, and traces out of files."""
 
+import json
 import os
 import time
 
@@ -61,7 +62,77 @@ def test_runs_are_bounded_in_number_and_depth_and_no_link_is_followed(runs, monk
     (runs / "link").symlink_to(tmp_path / "elsewhere")
     assert {path.name for path in offering.finished(runs)}.isdisjoint({"e", "link"})
     monkeypatch.setattr(offering, "MOST_RUNS", 2)
-    assert len(offering.finished(runs)) == 2
+    assert sum(offer.run for offer in offering.offers(runs).values()) == 2
+
+
+def test_a_flood_of_broken_runs_hides_no_good_one(runs, monkeypatch):
+    monkeypatch.setattr(offering, "MOST_RUNS", 3)
+    for n in range(50):
+        (runs / f"new{n}").mkdir()
+        (runs / f"new{n}" / "card.json").write_text("{")
+    unreadable = offering.Unreadable()
+    assert sum(offer.run for offer in offering.offers(runs, unreadable).values()) == 3
+    told = unreadable.described()
+    assert told["count"] >= 50
+    assert len(told["named"]) == offering.MOST_NAMED
+    assert list(unreadable.lines())[-1] == f"and {told['count'] - offering.MOST_NAMED} more"
+
+
+def test_looking_for_runs_ends_by_itself(runs, monkeypatch):
+    monkeypatch.setattr(offering, "MOST_SECONDS", -1.0)
+    unreadable = offering.Unreadable()
+    assert list(offering.offers(runs, unreadable)) == zoo.names()
+    assert "not all was read within" in unreadable.named[0][1]
+
+
+CARD = {"schema": 1, "name": "a", "recipe": "translate", "model": "tiny", "config": {}}
+BROKEN = {
+    "a number too large for a float": (CARD | {"numbers": {"a": 10**400}}, "OverflowError"),
+    "settings that are null": (CARD | {"settings": None}, "does not fit"),
+    "settings that are a list": (CARD | {"recipe": "copy", "settings": [1]}, "does not fit"),
+    "no recipe": ({"schema": 1}, "KeyError"),
+    "a recipe that is a list": (CARD | {"recipe": []}, "does not fit"),
+    "another's recipe": (CARD | {"recipe": "x" * 10_000}, "expected a recipe"),
+    "half a character": (CARD | {"about": "\ud800"}, "not UTF-8"),
+    "many values": (CARD | {"numbers": {"a": [1] * 200_000}}, "more than 2 MiB"),
+    "a folder": (None, "plain file"),
+    "a link in a circle": ("link", "plain file"),
+    "a pipe": ("pipe", "plain file"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_run_that_cannot_be_read_is_left_out_and_named(name, runs):
+    content, words = BROKEN[name]
+    card = runs / "bad" / "card.json"
+    card.parent.mkdir()
+    if content is None:
+        card.mkdir()
+    elif content == "link":
+        card.symlink_to(card)
+    elif content == "pipe":
+        os.mkfifo(card)
+    else:
+        card.write_text(json.dumps(content))
+    lines = []
+    desk, _ = offering.desk([], runs=runs, budget=2**24, report=lines.append)
+    desk.close()
+    assert next(offer.name for offer in desk.offers.values() if offer.run) == "runs/copy"
+    [why] = [one["why"] for one in desk.unreadable["named"] if one["name"].endswith("bad")]
+    assert words in why
+    assert len(why) <= 300
+    assert any(f"bad: {why}" in line for line in lines)
+
+
+def test_a_name_that_is_not_utf_8_is_left_out_and_can_be_written_down(runs):
+    strange = os.fsencode(runs) + b"/caf\xe9"
+    os.mkdir(strange)  # noqa: PTH102
+    with open(strange + b"/card.json", "w") as file:  # noqa: PTH123
+        file.write((runs / "copy" / "card.json").read_text())
+    unreadable = offering.Unreadable()
+    found = offering.offers(runs, unreadable)
+    assert "runs/copy" in found
+    assert r"caf\udce9" in [name for name, _ in unreadable.named]
 
 
 def test_a_trace_is_that_of_the_recipe():

@@ -21,6 +21,8 @@ from regard.view.trace import SCHEMA, Header, Map, Series, Trace, described
 _KEY = "regard.trace"
 _DTYPES = ("F16", "BF16", "F32", "F64", "U8")
 LARGEST_HEADER = 32 * 2**20
+# What the manifest may take in memory once it is read, and how many tensors there may be.
+MOST_MEMORY, MOST_TENSORS = 192 * 2**20, 4096
 
 # What stands in the manifest, and of which type; tensors go by "maps.", "series." or "axes." + id.
 _AXES: dict[str, tuple[Callable[..., Axis], dict[str, Any]]] = {
@@ -54,6 +56,8 @@ def save(trace: Trace, path: str | Path) -> Path:
         "series": [described(series, but=("values",)) for series in trace.series],
     }
     text = json.dumps(manifest, allow_nan=False)
+    if check.json_memory(text) > MOST_MEMORY:
+        raise ValueError(f"save: labels and outputs would take {_much(text)}")
     data = safetensors(_tensors(trace), {_KEY: text})
     if int.from_bytes(data[:8], "little") > LARGEST_HEADER:
         raise ValueError(f"save: expected labels and outputs of at most {LARGEST_HEADER} bytes")
@@ -108,8 +112,11 @@ def _read(path: Path) -> tuple[Any, dict[str, Tensor]]:
         raise ValueError(f"expected a header of at most {LARGEST_HEADER} bytes, got {length}")
     try:
         with safe_open(path, framework="pt") as file:
+            names = file.keys()
+            if len(names) > MOST_TENSORS:
+                raise ValueError(f"expected at most {MOST_TENSORS} tensors, got {len(names)}")
             manifest = _parsed((file.metadata() or {}).get(_KEY))
-            tensors = {name: _tensor(file, name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: _tensor(file, name) for name in names}
     except (SafetensorError, OSError) as error:
         raise ValueError(f"the file is damaged ({visible(str(error)):.200})") from None
     return manifest, tensors
@@ -126,10 +133,17 @@ def _tensor(file: Any, name: str) -> Tensor:
 def _parsed(text: str | None) -> Any:
     if text is None:
         raise ValueError(f"its metadata has no {_KEY!r}")
+    if check.json_memory(text) > MOST_MEMORY:
+        raise ValueError(f"its manifest would take {_much(text)}")
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"its manifest is not JSON ({visible(str(error)):.80})") from None
+
+
+def _much(text: str) -> str:
+    took, most = check.json_memory(text) // 2**20, MOST_MEMORY // 2**20
+    return f"about {took} MB of memory, the most is {most}"
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

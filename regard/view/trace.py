@@ -5,7 +5,8 @@ A trace has axes (what was looked from and at), maps (who looked where, by layer
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
@@ -22,6 +23,10 @@ WHERE_NOT_WHY = "weights say where a model looked, not why it answered so"
 # A row is a share of one, as far as its numbers can say so.
 _SLACK = 1e-3
 _DEEPEST = 32
+# Beyond this no float says a whole number, and no other language reads it.
+LARGEST_WHOLE = 2**63
+# How many weights are checked at a time: what that needs beside them is some MB, however many.
+_BLOCK = 2**21
 
 
 class Stats(NamedTuple):
@@ -111,9 +116,7 @@ class Map:
         rows = []
         for layer in range(self.layers):
             for head in range(self.heads):
-                w = self.weights(layer, head).float()
-                wide = torch.special.entr(w).sum(1).mean()
-                rows.append(torch.stack([wide, w.max(), w[:, 0].mean()]).cpu())
+                rows.append(_head_stats(self.weights(layer, head)))
         return Stats(*torch.stack(rows).reshape(self.layers, self.heads, 3).unbind(2))
 
 
@@ -157,6 +160,7 @@ class Header:
             raise ValueError(f"Header: expected schema {SCHEMA}, got {self.schema!r}")
         for name in ("model", "family", "title", "run_id", "dtype", "device"):
             text("Header", name, getattr(self, name))
+        plain("Header", self.seed)
         for name, value in [*self.versions.items(), *(("a note", note) for note in self.notes)]:
             text("Header", str(name), value)
         object.__setattr__(self, "versions", plain("Header", dict(self.versions)))
@@ -177,16 +181,18 @@ class Trace:
     series: Sequence[Series] = ()
     outputs: Mapping[str, Any] = field(default_factory=dict)
     header: Header = field(default_factory=Header)
+    _axes: Mapping[str, Axis] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("axes", "maps", "series"):
-            ids = [part.id for part in getattr(self, name)]
-            twice = sorted({id for id in ids if ids.count(id) > 1})
+            ids = Counter(part.id for part in getattr(self, name))
+            twice = sorted(id for id, count in ids.items() if count > 1)
             if twice:
                 raise ValueError(f"Trace: expected {name} of different ids, got {twice[0]!r} twice")
         if not self.axes:
             raise ValueError("Trace: expected at least one axis, got none")
         object.__setattr__(self, "axes", tuple(self.axes))
+        object.__setattr__(self, "_axes", {axis.id: axis for axis in self.axes})
         object.__setattr__(self, "maps", tuple(map(self._placed, self.maps)))
         object.__setattr__(self, "series", tuple(self.series))
         object.__setattr__(self, "outputs", plain("outputs", dict(self.outputs)))
@@ -197,7 +203,7 @@ class Trace:
 
     def axis(self, id: str) -> Axis:
         """The axis of this id."""
-        return _found("axis", id, self.axes)
+        return self._axes.get(id) or _found("axis", id, self.axes)
 
     def map(self, id: str | None = None) -> Map:
         """The map of this id, or the first one."""
@@ -224,7 +230,11 @@ def plain(where: str, given: Any, depth: int = 0) -> Any:
     """A copy in what JSON can say and give back unchanged: tuples become lists, NaN is refused."""
     if depth > _DEEPEST:
         raise ValueError(f"{where}: expected at most {_DEEPEST} levels, got more")
-    if given is None or isinstance(given, bool | int):
+    if given is None or isinstance(given, bool):
+        return given
+    if isinstance(given, int):
+        if abs(given) >= LARGEST_WHOLE:
+            raise ValueError(f"{where}: expected whole numbers below 2^63, got {_long(given)}")
         return given
     if isinstance(given, float):
         if not math.isfinite(given):
@@ -237,6 +247,11 @@ def plain(where: str, given: Any, depth: int = 0) -> Any:
     if isinstance(given, dict):
         return {text(where, "a key", k): plain(where, v, depth + 1) for k, v in given.items()}
     raise ValueError(f"{where}: expected what JSON can say, got {check.kind(given):.200}")
+
+
+def _long(given: int) -> str:
+    """A whole number of any length; Python itself writes none of over 4300 digits."""
+    return f"one of about {int(given.bit_length() * math.log10(2)) + 1} digits"
 
 
 def described(part: Any, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -264,10 +279,24 @@ def _refuse_wrong_weights(where: str, weights: Tensor) -> None:
     check.floats(where, "weights", weights)
     if not weights.numel():
         raise ValueError(f"{where}: expected at least one weight, got {tuple(weights.shape)}")
-    finite(where, "weights", weights)
-    least = float(weights.min())
+    least, most = math.inf, -math.inf
+    for rows in _blocks(weights):
+        finite(where, "weights", rows)
+        least = min(least, float(rows.min()))
+        most = max(most, float(rows.sum(-1, dtype=torch.float32).max()))
     if least < 0:
         raise ValueError(f"{where}: expected weights of at least 0, got {least:g}")
-    most = float(weights.sum(-1, dtype=torch.float32).max())
     if most > 1 + _SLACK + torch.finfo(weights.dtype).eps:
         raise ValueError(f"{where}: expected rows that sum to at most 1, got {most:g}")
+
+
+def _head_stats(weights: Tensor) -> Tensor:
+    """The three numbers of `Stats` of one head (Q, K), in float32 on the CPU."""
+    wide = sum(torch.special.entr(rows.float()).sum(1).sum() for rows in _blocks(weights))
+    found = (wide / len(weights), weights.max().float(), weights[:, 0].float().mean())
+    return torch.stack(found).cpu()
+
+
+def _blocks(weights: Tensor) -> Iterator[Tensor]:
+    """The rows of weights (…, K), so many at a time that what is computed of them is small."""
+    yield from weights.flatten(0, -2).split(max(1, _BLOCK // weights.shape[-1]))

@@ -61,7 +61,7 @@ def load(name_or_folder: str | Path) -> Loaded:
 
 
 def _card(folder: Path) -> dict[str, Any]:
-    card, path = reading.json_object(folder, "card.json"), folder / "card.json"
+    card, path = reading.card(folder), folder / "card.json"
     if card.get("schema") != SCHEMA or isinstance(card["schema"], bool):
         raise reading.refused(
             f"{path} is of schema {card.get('schema')!r:.40}, this version reads {SCHEMA}"

@@ -17,7 +17,7 @@ def names() -> list[str]:
 
 def card(name: str) -> dict[str, Any]:
     """The card of a model that comes with the package, without its weights."""
-    return reading.json_object(_members()[name], "card.json")
+    return reading.card(_members()[name])
 
 
 def about(card: dict[str, Any]) -> str:

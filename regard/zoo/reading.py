@@ -12,8 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from regard import check
+
 MiB = 2**20
 LONGEST_JSON = 64 * MiB
+# What the values of a file of JSON may take in memory, which is up to 60 times its length.
+MOST_JSON_MEMORY = 512 * MiB
+# A card has a few kilobytes; a hundred of them are held at a time.
+MOST_CARD_MEMORY = 2 * MiB
 LONGEST_HEADER = 16 * MiB
 LONGEST_LINE = 600
 
@@ -43,19 +49,31 @@ def plain_file(folder: Path, name: str, *, longest: int | None = None) -> Path:
     return path
 
 
-def json_object(folder: Path, name: str) -> dict[str, Any]:
-    """The JSON object in a file: no key twice, only finite numbers, not too deep, not too long."""
-    path = plain_file(folder, name, longest=LONGEST_JSON)
+def card(folder: Path) -> dict[str, Any]:
+    """The card of a folder, which is JSON and small."""
+    return json_object(folder, "card.json", memory=MOST_CARD_MEMORY)
+
+
+def json_object(folder: Path, name: str, *, memory: int = MOST_JSON_MEMORY) -> dict[str, Any]:
+    """The JSON object in a file: no key twice, only finite numbers, not too deep, not too long.
+
+    Args:
+        memory: how many bytes its values may take once they are read.
+    """
+    path = plain_file(folder, name, longest=min(LONGEST_JSON, memory))
     try:
-        return _parsed(path.read_bytes(), path)
+        return _parsed(path.read_bytes(), path, memory)
     except OSError as error:
         raise refused(f"cannot read {path}: {error}") from None
 
 
-def _parsed(data: bytes, path: Path) -> dict[str, Any]:
+def _parsed(data: bytes, path: Path, memory: int = MOST_JSON_MEMORY) -> dict[str, Any]:
     try:
+        text = data.decode("utf-8")
+        if check.json_memory(text) > memory:
+            raise ValueError(f"its values would take more than {memory // MiB} MiB")
         read = json.loads(
-            data.decode("utf-8"),
+            text,
             object_pairs_hook=_once,
             parse_constant=_finite,
             parse_float=_finite,

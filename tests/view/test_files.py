@@ -4,6 +4,7 @@ import contextlib
 import json
 import random
 import struct
+import time
 
 import pytest
 import torch
@@ -233,6 +234,8 @@ CHANGES = {
     "map id": (put("maps", 0, "id", value=["m"]), "a map has a 'id' of the wrong type"),
     "no map": (put("maps", value=[]), "belongs to nothing in the manifest"),
     "series": (put("series", 0, "axis", value="mem"), r"of shape \(n=6\), got \(3,\)"),
+    "digits": (put("outputs", "n", value=10**400), "whole numbers below 2.63, got one of about"),
+    "digits of seed": (put("seed", value=-(10**30)), "whole numbers below 2.63, got one of about"),
     "infinite": (put("outputs", "p", value=1e999), "its manifest has Infinity"),
     "seed": (put("seed", value="7"), "the manifest has a 'seed' of the wrong type"),
     "note": (put("notes", value=[{}]), "expected a note as a string"),
@@ -247,6 +250,29 @@ def test_manifests_that_do_not_fit_are_refused(name, path):
     change(manifest)
     with pytest.raises(ValueError, match=f"is not a trace: .*{message}"):
         load(made(path, manifest, header, body))
+
+
+def test_a_manifest_is_counted_at_what_its_values_cost_and_not_at_its_length(path):
+    manifest, header, body = taken(path)
+    manifest["outputs"] = {"x": [[]] * 2_000_000}
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match=r"its manifest would take about .* MB of memory"):
+        load(made(path, manifest, header, body))
+    assert time.perf_counter() - began < 1
+    manifest["outputs"] = {"x": [[]] * 1000}
+    assert len(load(made(path, manifest, header, body)).outputs["x"]) == 1000
+
+
+def test_a_file_of_very_many_tensors_is_refused_before_they_are_read(path, monkeypatch):
+    monkeypatch.setattr(files, "MOST_TENSORS", 3)
+    with pytest.raises(ValueError, match="expected at most 3 tensors, got"):
+        load(path)
+
+
+def test_what_takes_too_much_memory_to_load_is_not_saved(path, monkeypatch):
+    monkeypatch.setattr(files, "MOST_MEMORY", 2**10)
+    with pytest.raises(ValueError, match="save: labels and outputs would take about"):
+        save(everything(), path)
 
 
 def test_numbers_that_overflow_in_json_are_refused(path):

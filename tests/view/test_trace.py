@@ -1,6 +1,8 @@
 """A trace holds what fits together, computes what is asked for, and nothing else."""
 
 import math
+import sys
+import time
 
 import pytest
 import torch
@@ -168,6 +170,41 @@ def test_series_that_do_not_fit_are_refused(values, message):
 def test_outputs_that_json_cannot_say_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
         Trace(AXES, outputs={"x": given})
+
+
+def test_whole_numbers_that_no_float_can_say_are_refused():
+    with pytest.raises(ValueError, match=r"outputs: expected whole numbers below 2\^63, got"):
+        Trace(AXES, outputs={"x": [10**400]})
+    with pytest.raises(ValueError, match="got one of about 10000 digits"):
+        Trace(AXES, outputs={"x": -(10**9999)})
+    with pytest.raises(ValueError, match="Header: expected whole numbers"):
+        Header(seed=2**63)
+    assert Trace(AXES, outputs={"x": 2**63 - 1}).outputs == {"x": 2**63 - 1}
+
+
+def test_many_parts_are_put_together_in_time_that_grows_as_they_do():
+    def seconds(count):
+        axes = [Slots(f"a{n}", 1) for n in range(count)]
+        one = torch.ones(1, 1, 1, 1)
+        maps = [Map(f"m{n}", f"a{n}", f"a{n}", one) for n in range(count)]
+        began = time.perf_counter()
+        Trace(axes, maps)
+        return time.perf_counter() - began
+
+    seconds(10)
+    # eight times as many: 64 times as long if each were compared with all others
+    assert seconds(8000) < 30 * seconds(1000)
+
+
+def test_a_large_head_is_checked_and_summed_up_as_a_small_one(monkeypatch):
+    w = torch.rand(1, 2, 50, 30).softmax(-1)
+    whole = Map("m", "q", "k", w, 1, 2).stats()
+    monkeypatch.setattr(sys.modules["regard.view.trace"], "_BLOCK", 100)
+    for a, b in zip(whole, Map("m", "q", "k", w, 1, 2).stats(), strict=True):
+        assert_close(a, b)
+    w[0, 1, 49, 29] = math.nan
+    with pytest.raises(ValueError, match="finite"):
+        Map("m", "q", "k", w, 1, 2)
 
 
 def test_outputs_that_go_on_for_ever_are_refused():

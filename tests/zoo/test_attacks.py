@@ -173,8 +173,10 @@ CARDS = {
     "a field of another type": ({"config": CONFIG | {"width": "3"}}, "width"),
     "a fraction of a layer": ({"config": CONFIG | {"layers": 1.5}}, "layers"),
     "a field nested deep": ({"config": CONFIG | {"width": nested(300)}}, "nested too deep"),
-    "a field of a million letters": ({"config": CONFIG | {"width": "x" * 10**6}}, "width"),
-    "a field whose name is long": ({"config": CONFIG | {"x" * 10**6: 1}}, "xxx"),
+    "a field of many letters": ({"config": CONFIG | {"width": "x" * 10**5}}, "width"),
+    "a field of a million letters": ({"config": CONFIG | {"width": "x" * 10**6}}, "than 2 MiB"),
+    "a list of many small numbers": ({"numbers": {"a": [1] * 30_000}}, "than 2 MiB"),
+    "a field whose name is long": ({"config": CONFIG | {"x" * 10**5: 1}}, "xxx"),
     "a size the model refuses": ({"config": CONFIG | {"width": 0}}, "Tiny: expected width ≥ 1, g"),
     "a size torch refuses": ({"config": CONFIG | {"reach": -1}}, "no model of this config: "),
     "a model of 10¹² columns": (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import starlette.requests
     import starlette.responses
 
-_HEAD = "{map}/{layer:int}/{head:int}"
+_HEAD = "{map}/{layer}/{head}"
 _IMAGE = "images/{axis}"
 # Below /api/: the method, the address, who answers. docs/page.md says what.
 TABLE: tuple[tuple[str, str, Callable[..., Any]], ...] = (
@@ -30,7 +30,7 @@ TABLE: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("GET", "traces/{trace}", tracing.manifest),
     ("GET", "traces/{trace}/thumbs/{map}", tracing.thumbs),
     ("GET", f"traces/{{trace}}/cells/{_HEAD}", tracing.cells),
-    ("GET", f"traces/{{trace}}/rows/{_HEAD}/{{query:int}}", tracing.row),
+    ("GET", f"traces/{{trace}}/rows/{_HEAD}/{{query}}", tracing.row),
     ("GET", "traces/{trace}/series/{series}", tracing.series),
     ("GET", f"traces/{{trace}}/{_IMAGE}", tracing.image),
     ("POST", f"traces/{{trace}}/{_IMAGE}", tracing.lay_under),
@@ -102,6 +102,7 @@ async def about(
             "budget": desk.budget,
         },
         "queue": {"running": running, "waiting": waiting},
+        "unreadable": desk.unreadable,
     }
     return replies.told(told)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from regard.view.serving.refusing import RefusedError
+from regard.view.trace import LARGEST_WHOLE
 
 if TYPE_CHECKING:
     import starlette.requests
@@ -102,6 +103,8 @@ def _refuse_strange(value: Any, depth: int = 0) -> None:
         raise _StrangeError(f"more than {DEEPEST} levels")
     if isinstance(value, float) and not math.isfinite(value):
         raise _StrangeError("a number that is not finite")
+    if isinstance(value, int) and abs(value) >= LARGEST_WHOLE:
+        raise _StrangeError("a whole number of 2^63 or more")
     if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
         raise _StrangeError("half a character")
     if isinstance(value, dict):

@@ -34,6 +34,7 @@ class Desk:
         report: told in a line of what no answer says.
         budget: how many bytes models and traces may take, half of it each.
         files: the files of the page.
+        unreadable: how many folders of runs could not be read, and the first of them by name.
     """
 
     offers: Mapping[str, Offer]
@@ -42,6 +43,7 @@ class Desk:
     budget: int = 2**31
     limits: Limits = field(default_factory=Limits)
     files: Mapping[str, File] = field(default_factory=page_files)
+    unreadable: Mapping[str, Any] = field(default_factory=lambda: {"count": 0, "named": []})
 
     def __post_init__(self) -> None:
         self.models: Shelf[Model] = Shelf(self.budget // 2)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard import check
 from regard.view.axes import Grid, Points
 from regard.view.serving import wire
 from regard.view.serving.limits import Limits
@@ -57,12 +58,8 @@ def kept(
     refuse_large(trace, limits)
     cells = sum(map.layers * map.heads * math.prod(map.sizes or ()) for map in trace.maps)
     dtype = torch.float16 if 4 * cells > budget // 4 else torch.float32
-    needed = cells * dtype.itemsize + _beside(trace)
-    if needed > budget:
-        raise ValueError(
-            f"trace: it takes {needed / 2**20:.0f} MB, but {budget / 2**20:.0f} are kept at most; "
-            "regard serve --budget sets it"
-        )
+    needed = cells * dtype.itemsize + _beside(trace) + _words(trace, told)
+    _refuse_beyond(budget, needed)
     trace = _halved(trace) if dtype == torch.float16 else trace
     trace = replace(trace, maps=[_computed(map, dtype, tell) for map in trace.maps])
     thumbs = {map.id: wire.thumbs(map) for map in trace.maps}
@@ -70,6 +67,7 @@ def kept(
         manifest(id, trace, told, size=needed), allow_nan=False, ensure_ascii=False
     ).encode()
     size = needed + sum(map(len, thumbs.values())) + len(text)
+    _refuse_beyond(budget, size)
     return Kept(trace, told, thumbs, text, size)
 
 
@@ -83,6 +81,14 @@ def refuse_large(trace: Trace, limits: Limits) -> None:
     heads = sum(map.layers * map.heads for map in trace.maps)
     if heads > limits.heads:
         raise ValueError(f"trace: expected at most {limits.heads} heads, got {heads}")
+
+
+def _refuse_beyond(budget: int, size: int) -> None:
+    if size > budget:
+        raise ValueError(
+            f"trace: it takes {size / 2**20:.0f} MB, but {budget / 2**20:.0f} are kept at most; "
+            "regard serve --budget sets it"
+        )
 
 
 def with_image(trace: Trace, axis: str, picture: Tensor) -> Trace:
@@ -104,6 +110,12 @@ def _beside(trace: Trace) -> int:
     tensors += [axis.xy for axis in trace.axes if isinstance(axis, Points)]
     images = [axis.image for axis in trace.axes if isinstance(axis, Grid)]
     return sum(tensor.nbytes for tensor in [*tensors, *images] if tensor is not None)
+
+
+def _words(trace: Trace, told: Told) -> int:
+    """The bytes of all that is neither tensor nor manifest: labels, names, outputs."""
+    said = [vars(axis) for axis in trace.axes] + [map.names for map in trace.maps]
+    return check.memory([*said, trace.outputs, vars(trace.header), dict(told)])
 
 
 def _halved(trace: Trace) -> Trace:

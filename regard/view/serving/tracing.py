@@ -77,7 +77,7 @@ async def row(desk: Desk, request: "starlette.requests.Request") -> "starlette.r
     """The weights of one query, exactly."""
     map = _map(_kept(desk, request).trace, request)
     with asked(404):
-        return replies.array(wire.row(map, *_head(request), request.path_params["query"]))
+        return replies.array(wire.row(map, *_head(request), _index(request, "query")))
 
 
 async def series(
@@ -153,7 +153,15 @@ def _map(trace: Trace, request: "starlette.requests.Request") -> Map:
 
 
 def _head(request: "starlette.requests.Request") -> tuple[int, int]:
-    return request.path_params["layer"], request.path_params["head"]
+    return _index(request, "layer"), _index(request, "head")
+
+
+def _index(request: "starlette.requests.Request", name: str) -> int:
+    """A number in the path; what is no number of some digits is nowhere."""
+    text = request.path_params[name]
+    if not re.fullmatch(r"[0-9]{1,7}", text, re.ASCII):
+        raise RefusedError(404, f"{name}: expected a whole number, got {text!r:.40}")
+    return int(text)
 
 
 def _shown(request: "starlette.requests.Request") -> Shown:

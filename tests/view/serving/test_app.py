@@ -59,6 +59,8 @@ def test_a_file_that_has_not_changed_is_not_sent_again(house):
         "/openapi.json",
         "/api/traces/x/cells/m/-1/0",
         "/api/traces/x/cells/m/1e9/0",
+        f"/api/traces/x/cells/m/0/{'9' * 5000}",
+        f"/api/traces/x/rows/m/0/0/{'9' * 5000}",
     ],
 )
 def test_what_is_not_in_the_table_is_nothing_and_nothing_leaks(house, path):
@@ -76,7 +78,7 @@ def test_a_wrong_method_is_told_which_are_right(house):
 
 def test_about_says_what_runs_here(house):
     told = house.client.get("/api/about").json()
-    assert set(told) == {"version", "device", "threads", "limits", "memory", "queue"}
+    assert set(told) == {"version", "device", "threads", "limits", "memory", "queue", "unreadable"}
     assert told["version"] == sys.modules["regard"].__version__
     assert told["queue"] == {"running": 0, "waiting": 0}
     house.desk.keep(seen(), {})

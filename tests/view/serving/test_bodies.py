@@ -99,6 +99,7 @@ def test_json_is_an_object():
         (b'{"\\udfff": 1}', "half a character"),
         (b'{"a": ' + b"[" * 40 + b"]" * 40 + b"}", "more than 32 levels"),
         (b"[" * 30_000 + b"]" * 30_000, "something else"),
+        (b'{"a": [1' + b"0" * 400 + b"]}", "a whole number of 2.63 or more"),
         (b'{"a": ' + b"9" * 5000 + b"}", "something else"),
     ],
     ids=str,

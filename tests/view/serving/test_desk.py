@@ -52,14 +52,14 @@ def test_only_our_own_sentences_go_to_the_page(desk):
 
 
 def test_a_trace_is_found_by_its_id_and_leaves_for_newer_ones():
-    desk = Desk({}, {}, print, budget=6000, files=FILES)
+    desk = Desk({}, {}, print, budget=60_000, files=FILES)
     ids = [desk.keep(seen(str(n)), {}) for n in range(20)]
     assert len(set(ids)) == 20
     assert all(len(id) == 32 and int(id, 16) >= 0 for id in ids)
     assert desk.found(ids[-1]).trace.header.title == "19"
     with pytest.raises(RefusedError, match="no trace of this id is kept here"):
         desk.found(ids[0])
-    assert desk.traces.bytes <= 3000
+    assert desk.traces.bytes <= 30_000
     desk.close()
 
 

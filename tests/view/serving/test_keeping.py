@@ -94,3 +94,11 @@ def test_a_picture_is_laid_under_a_grid_and_the_rest_stays():
     with pytest.raises(ValueError, match="image: expected an axis that is a grid, got 'words' of"):
         with_image(seen(), "words", picture)
     assert found.header == Header(model="toy")
+
+
+def test_labels_and_outputs_are_counted_at_what_they_take_in_memory():
+    axes = [Slots("q", 1), Slots("k", 1)]
+    trace = Trace(axes, [Map("m", "q", "k", torch.ones(1, 1, 1, 1))], outputs={"x": [[]] * 10_000})
+    assert hold(trace).size > 56 * 10_000
+    with pytest.raises(ValueError, match=r"MB, but .* are kept at most"):
+        hold(trace, budget=2**17)
