@@ -99,7 +99,7 @@ class Sight:
             mine = (wanted >= start) & (wanted < start + length)
             if bool(mine.any()):
                 rows = _rows(call, batch, head, (wanted[mine] - start).to(out.device))
-                out[mine.to(out.device), : rows.shape[1]] = rows
+                out[mine.to(out.device), : rows.shape[1]] = rows.to(out.dtype)
             start += length
         return out
 

@@ -53,6 +53,17 @@ def test_rows_of_every_mechanism_are_exact(what, name):
     assert torch.allclose(rows, whole[1, 4, [4, 0, 3]], atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_rows_in_half_precision_are_those_of_the_weights(dtype):
+    q = torch.randn(B, H, Q, D, dtype=dtype)
+    with look() as seen:
+        attend(q, q, q, rule=rules.causal)
+    rows, whole = seen["attend.0"].rows(1, 2, [4, 0, 3]), seen["attend.0"].weights()
+    assert rows.dtype == dtype
+    assert_close(rows, whole[1, 2, [4, 0, 3]])
+    assert seen["attend.0"].entropy().isfinite().all()
+
+
 def test_a_head_that_is_not_heard_has_rows_of_zeros_and_no_entropy():
     model, q = Step(), torch.randn(B, H, Q, D)
     with edit(model, {"Step": edits.ablate(1)}), look(model) as seen:
