@@ -136,6 +136,8 @@ BIASES = {
     "tensor (B, H, Q, K)": lambda s: torch.randn(s.full),
     "tensor (H, 1, K)": lambda s: torch.randn(s.H, 1, s.K),
     "tensor (Q, 1)": lambda s: torch.randn(s.Q, 1),
+    "tensor (K,)": lambda s: torch.randn(s.K),
+    "tensor ()": lambda s: torch.randn(()),
     "tensor that hides": lambda s: torch.zeros(s.full).masked_fill(~mask(*s.full), -torch.inf),
     "one's own": lambda s: lambda b, h, q, k: (q - k) * 0.1 + h,
 }

@@ -126,6 +126,8 @@ def _masked(call: Call) -> Tensor:
     k, v = plain.without_hidden(k, seen), plain.without_hidden(v, seen)
     if call.bias is not None:
         mask = plain.addend(call.q, call.k, call.bias)
+        # PyTorch's call wants at least a (Q, K) of whatever sizes
+        mask = mask[(None,) * (4 - mask.dim())]
         mask = mask if mask.dtype == q.dtype else wide(mask)
         mask = mask if seen is None else mask.masked_fill(~seen, HIDDEN)
         blind = (mask == HIDDEN).all(-1, keepdim=True)
