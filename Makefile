@@ -9,7 +9,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check page bench format clean
+.PHONY: help run test check page bench fuzz format clean
 
 help:  ## List these commands.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | awk -F' [|] ' '{ printf "%-14s %s\n", $$1, $$2 }'
@@ -49,6 +49,9 @@ page:  ## Check, test and build the page of regard serve; needs Node 20 or newer
 
 bench: $(READY)  ## Measure every claim of speed.
 	$(BIN)/python -m benchmarks
+
+fuzz: $(READY)  ## Two minutes of random calls against an independent float64 program.
+	$(BIN)/python -m benchmarks fuzz --seconds 120
 
 format: $(READY)  ## Put imports and lines in order.
 	@$(BIN)/ruff check --fix-only .

@@ -1,6 +1,9 @@
 """Run this machine's benchmarks, or some of them, and write docs/benchmarks.md anew.
 
 `python -m benchmarks [NAME …]`
+
+`python -m benchmarks fuzz [--seconds S] [--calls N]` holds random calls to an independent program
+instead (`benchmarks/fuzz/`); with `--save` what it found goes to the same page.
 """
 
 import json
@@ -18,6 +21,7 @@ ON_CPU = (
     *("door", "looking", "window", "additive", "engine", "first", "resume", "commands"),
     *("translate", "ready", "ntm", "pointer", "serving", "page"),
 )
+KEPT = (*ON_CPU, "fuzz")  # run by itself: `make fuzz`
 ON_GPU = ("window", "additive", "translate", "translate_training", "ntm", "pointer")
 
 HEAD = """# Benchmarks
@@ -47,7 +51,7 @@ def main(names: list[str]) -> int:
 def page(docs: Path = DOCS) -> str:
     """The page, from what was saved of each benchmark on every machine."""
     parts = [HEAD]
-    for where, order in (("cpu", ON_CPU), ("gpu", ON_GPU)):
+    for where, order in (("cpu", KEPT), ("gpu", ON_GPU)):
         paths = [docs / "benchmarks" / f"{where}-{name}.json" for name in order]
         found = {path.stem: json.loads(path.read_text()) for path in paths if path.exists()}
         for machine in dict.fromkeys(one["machine"] for one in found.values()):
@@ -81,4 +85,8 @@ def _word(row: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["fuzz"]:
+        from benchmarks.fuzz.campaign import main as fuzz
+
+        sys.exit(fuzz(sys.argv[2:]))
     sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+"""How far a careful computation may be off: first-order bounds of rounding, in plain numpy.
+
+A sum of n products in a precision of spacing eps is off by at most (n + 2) · eps / 2 times the sum
+of the products' magnitudes (Higham 2002, 3.5). `magnitude` has these sums for each score; the rest
+follows how an error of the scores goes through the select and the reading.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.fuzz.truth import Answer, Array, Spec, added, by_distance, share_heads, unit
+
+EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10}
+LARGEST = {"float64": 1.7e308, "float32": 3.4e38, "bfloat16": 3.38e38, "float16": 65504.0}
+SMALLEST = {"float64": 5e-324, "float32": 1.2e-38, "bfloat16": 1.2e-38, "float16": 6e-8}
+
+
+def magnitude(spec: Spec, q: Array, k: Array) -> Array:
+    """The sums of magnitudes behind each score (B, H, Q, K), or what bounds them."""
+    name, *given = spec
+    q, k, D = np.abs(q), np.abs(k), q.shape[-1] or 1
+    if name in ("dot", "scaled_dot"):
+        return abs(given[0] if given else D**-0.5) * (q @ k.swapaxes(-1, -2))
+    if name == "cosine":
+        strength = np.broadcast_to(np.abs(given[0]), q.shape[:3])[..., None]
+        return 2 * strength * (unit(q) @ unit(k).swapaxes(-1, -2)) + 1e-30
+    if name == "general":
+        return 2 * (q @ np.abs(given[0]) @ k.swapaxes(-1, -2))
+    if name == "location":
+        return (q @ np.abs(given[0]))[..., : k.shape[2]]
+    return SUMS[name](q, k, *given)
+
+
+def _additive(q: Array, k: Array, vector: Array) -> Array:
+    # |d tanh(x)| ≤ |dx| and ≤ 1; the signs are lost here, so the slope is taken as 1
+    return (
+        np.minimum(2 * (q[:, :, :, None] + k[:, :, None]), 2) * np.abs(vector)[:, None, None]
+    ).sum(-1)
+
+
+def _relative(q: Array, k: Array, keys: Array, scale: float | None) -> Array:
+    scale = (q.shape[-1] or 1) ** -0.5 if scale is None else scale
+    r = by_distance(np.abs(keys), q.shape[2], k.shape[2])
+    return abs(scale) * (q[:, :, :, None] * (k[:, :, None] + r)).sum(-1)
+
+
+def _factors(q: Array, k: Array, query_key: bool, *tables: Array | None) -> Array:
+    from benchmarks.fuzz.truth import factors
+
+    return factors(q, k, query_key, *(None if t is None else np.abs(t) for t in tables))
+
+
+def _clipped(q: Array, k: Array, inner: Spec, bound: float) -> Array:
+    return bound * np.minimum(2 * magnitude(inner, q, k), 1e30) + bound
+
+
+def _closeness(q: Array, k: Array) -> Array:
+    return ((q[:, :, :, None] + k[:, :, None]) ** 2).sum(-1)
+
+
+SUMS = {
+    "additive": _additive,
+    "relative": _relative,
+    "factors": _factors,
+    "clipped": _clipped,
+    "own": _closeness,
+}
+
+
+def of_scores(call: Any, unit_of_scores: float, answer: Answer) -> Array:
+    """How far each logit may be off (B, H, Q, K), if it is computed with this spacing."""
+    edits = {name: given for name, *given in call.edits}
+    score = edits["score"][0] if "score" in edits else call.score
+    heat = edits["heat"][0] if "heat" in edits else 1.0
+    k = share_heads(call.k, call.full[1])
+    terms = call.q.shape[3] + 6
+    plus = np.abs(np.where(answer.seen, added(call.bias, *call.full), 0))
+    sums = magnitude(score, call.q, k) * terms / 2 + 4 * plus
+    most = np.inf if score[0] != "clipped" else 2 * score[2]
+    return np.minimum(unit_of_scores * sums, most) / heat
+
+
+def of_weights(select: Spec, answer: Answer, off: Array, eps: float) -> Array:
+    """How far each weight may be off, if the logits are off by `off` and the rest by `eps`."""
+    off = np.where(answer.seen, off, 0)
+    largest = off.max(-1, keepdims=True, initial=0)
+    K = answer.logits.shape[-1]
+    if select[0] == "sparsemax":
+        # a projection moves no farther than what is projected
+        moved = np.sqrt((off * off).sum(-1, keepdims=True))
+        return answer.seen * np.minimum(moved + 4 * eps, 1.0)
+    twice = 2 if select[0] == "own" else 1
+    # exp(s) itself is off by eps times the distance from the largest score, at most some 100
+    relative = np.expm1(np.minimum(2 * twice * largest + (8 + K / 2) * eps, 50))
+    logits = np.where(answer.seen, answer.logits, 0)
+    top = np.where(answer.seen, answer.logits, -np.inf).max(-1, keepdims=True, initial=-np.inf)
+    below = np.where(answer.seen, np.where(np.isfinite(top), top, 0) - logits, 0)
+    relative = relative + eps * np.minimum(below, 750)
+    if select[0] == "gaussian":
+        _, centre, width = select
+        away = np.arange(K) - centre[..., None]
+        relative = relative + eps * 4 * (away * away + np.abs(away * centre[..., None])) / width**2
+    return answer.seen * np.minimum(answer.weights * relative, 2.0)
+
+
+def of_reading(answer: Answer, off: Array, v: Array, eps: float) -> Array:
+    """How far each output (B, H, Q, Dv) may be off, if weights are off by `off`."""
+    v = share_heads(v, answer.logits.shape[1])
+    summing = answer.weights @ np.abs(v) * ((v.shape[2] + 4) / 2 * eps)
+    size = np.abs(v).max(2, keepdims=True, initial=0) if v.shape[2] else 0
+    return summing + np.minimum(off @ np.abs(v), 2 * size)

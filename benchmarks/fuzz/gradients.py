@@ -1,0 +1,244 @@
+"""Are gradients right? Held to plain PyTorch in float64, which itself is held to the numpy truth.
+
+The truth is analytic, so one imaginary step along a random direction gives the slope there to the
+last digit; plain PyTorch's float64 gradients along that direction must be the same. They are then
+the truth of every single number of ours.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.fuzz import bounds, plain, truth
+from benchmarks.fuzz.chance import DTYPES
+from benchmarks.fuzz.draws import Call
+from benchmarks.fuzz.errors import Wrong
+from benchmarks.fuzz.truth import Answer, Array
+
+STEP = 1e-40  # nothing is subtracted, so the step may be as small as can be
+
+
+def check(call: Call, value: Tensor, leaves: list[Tensor], of: Any) -> None:
+    """Raise if a gradient is not finite, or farther off than twice plain PyTorch's and rounding."""
+    if not value.requires_grad:
+        return
+    direction = cotangent(call, value)
+    mine = torch.autograd.grad(value, leaves, direction, materialize_grads=True)
+    for i, each in enumerate(mine):
+        if not each.isfinite().all() and is_tame(call):
+            raise Wrong(f"gradient of input {i} is not finite")
+    if not can_be_judged(call):
+        return
+    with np.errstate(all="ignore"):
+        exact = truth.attention(call)
+        if is_on_an_edge(call, exact, of):
+            return
+        true, noise = plainly_wide(call, direction, of, exact)
+    theirs = plainly(call, direction, exact)
+    confirm(call, direction, true)
+    for i, (got, each, their, rough) in enumerate(zip(mine, true, theirs, noise, strict=True)):
+        compare(i, got, each, their, rough, call)
+
+
+def cotangent(call: Call, value: Tensor) -> Tensor:
+    """A random direction of the output, exact in its dtype; zero where the value is infinite."""
+    random = np.random.default_rng(call.direction_seed)
+    g = torch.from_numpy(random.standard_normal(tuple(value.shape))).to(value.dtype)
+    return g.masked_fill(~value.isfinite(), 0)
+
+
+def is_tame(call: Call) -> bool:
+    """True if no gradient can be beyond the call's dtype."""
+    return call.tags["magnitude"] in ("one", "small") and call.spoil is None
+
+
+def can_be_judged(call: Call) -> bool:
+    """False where the slope is that of another function, or one that depends on a choice."""
+    small = np.prod(call.full) * max(call.q.shape[3], 1) <= 30000
+    plain_sizes = min(call.full) > 0 and min(call.q.shape[3], call.k.shape[3], call.v.shape[3]) > 0
+    drawn = call.select[0] == "sampled"
+    zeros = call.score[0] == "cosine" and not (call.q.any(-1).all() and call.k.any(-1).all())
+    huge = call.tags["magnitude"] in ("huge", "tiny") or call.edits
+    return bool(small and plain_sizes and not drawn and not zeros and not huge)
+
+
+def is_on_an_edge(call: Call, exact: Answer, of: Any) -> bool:
+    """True if rounding may decide which keys are read, and with them the slope."""
+    if call.function not in ("attend", "weigh"):
+        return False
+    name = call.select[0]
+    off = 8 * bounds.of_scores(call, of.scores, exact)
+    if name in ("hard", "straight_through", "top_k"):
+        n = call.select[1] if name == "top_k" else 1
+        low = np.where(exact.seen, exact.logits - off, -np.inf)
+        high = np.where(exact.seen, exact.logits + off, -np.inf)
+        rivals = (high[..., None, :] >= low[..., :, None]).sum(-1) - 1
+        better = (low[..., None, :] > high[..., :, None]).sum(-1)
+        sure = (exact.seen & (rivals < n)) | ~exact.seen | (better >= n)
+        return not bool(sure.all())
+    if name == "sparsemax":
+        on = exact.weights > 0
+        count = np.maximum(on.sum(-1, keepdims=True), 1)
+        s = np.where(on, exact.logits, 0)
+        threshold = (s.sum(-1, keepdims=True) - 1) / count
+        reach = 2 * off.max(-1, keepdims=True) + 1e-9
+        return bool((np.abs(exact.logits - threshold) <= reach).any())
+    return False
+
+
+def loss(call: Call, found: dict[str, Tensor], exact: Answer, g: Tensor) -> Tensor:
+    """The sum that is differentiated, of what plain PyTorch found."""
+    if call.function == "attend":
+        return (found["out"] * g).sum()
+    if call.function == "weigh":
+        return (found["weights"] * g).sum()
+    hidden = ~torch.from_numpy(np.array(exact.seen))
+    logits = found["scores"].masked_fill(hidden, -torch.inf)
+    if call.function == "logits":
+        return (found["scores"].masked_fill(hidden, 0) * g).sum()
+    index = torch.from_numpy(call.index)
+    blind = hidden.all(-1, keepdim=True)
+    log = logits.masked_fill(blind, 0).log_softmax(-1)
+    at = log.gather(-1, index.clamp_min(0)[..., None])[..., 0]
+    return (at.masked_fill((index < 0) | blind[..., 0] | at.isinf(), 0) * g).sum()
+
+
+def differentiable(call: Call, dtype: torch.dtype) -> tuple[Any, list[Tensor]]:
+    """The leaves of plain PyTorch, each with a gradient, also in a list."""
+    made = plain.leaves(call, dtype)
+    found: list[Tensor] = []
+
+    def walk(spec: Any) -> None:
+        if isinstance(spec, tuple):
+            for each in spec:
+                walk(each)
+        elif isinstance(spec, Tensor) and spec.is_floating_point():
+            found.append(spec.requires_grad_())
+
+    walk(made)
+    return made, found
+
+
+def plainly(call: Call, g: Tensor, exact: Answer) -> list[Array]:
+    """Plain PyTorch's gradients in the call's dtype."""
+    made, leaves = differentiable(call, DTYPES[call.dtype])
+    with torch.autocast("cpu", torch.bfloat16, enabled=call.autocast):
+        found = plain.attention(call, DTYPES[call.dtype], made, exact.seen)
+        total = loss(call, found, exact, g)
+    if not total.requires_grad:
+        return [np.zeros(each.shape) for each in leaves]
+    grads = torch.autograd.grad(total, leaves, materialize_grads=True)
+    return [each.double().numpy() for each in grads]
+
+
+def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Array], list[float]]:
+    """Plain PyTorch's gradients in float64, and how far rounding may move each of them.
+
+    What flows back into the scores is a difference of numbers as large as `terms`; each is off by
+    the spacing of the dtype and by what the weights are off. That noise, with random signs, is sent
+    on to the leaves.
+    """
+    made, leaves = differentiable(call, torch.float64)
+    found = plain.attention(call, torch.float64, made, exact.seen)
+    total = loss(call, found, exact, g.double())
+    if not total.requires_grad:
+        return [np.zeros(each.shape) for each in leaves], [0.0] * len(leaves)
+    grads = torch.autograd.grad(total, leaves, materialize_grads=True, retain_graph=True)
+    if not found["scores"].requires_grad:
+        return [x.numpy() for x in grads], [0.0] * len(leaves)
+    off = np.where(exact.seen, bounds.of_scores(call, of.scores, exact), 0)
+    spread = off.max(-1, keepdims=True) * 2 + 8 * max(of.stored, of.weights)
+    terms = flowing(call, g, exact)
+    random = np.random.default_rng(call.direction_seed + 1)
+    sign = np.where(random.random(exact.logits.shape) < 0.5, -1.0, 1.0)
+    through = torch.from_numpy(terms * np.minimum(spread, 2.0) * sign)
+    noise = torch.autograd.grad(
+        found["scores"], leaves, through, materialize_grads=True, retain_graph=True
+    )
+    read = torch.autograd.grad(found["out"], leaves[2], reading(call, g), materialize_grads=True)
+    rough = [8 * x.abs().max().item() for x in noise]
+    if call.score[0] == "cosine":  # what flows along a vector cancels
+        turned = terms.sum() * float(np.abs(call.score[1]).max(initial=0)) * 8
+        rough[0] += turned * max(of.scores, of.stored) / np.linalg.norm(call.q, axis=-1).min()
+        rough[1] += turned * max(of.scores, of.stored) / np.linalg.norm(call.k, axis=-1).min()
+    rough[2] += float(spread.max()) * read[0].abs().max().item() * 4
+    return [x.numpy() for x in grads], rough
+
+
+def reading(call: Call, g: Tensor) -> Tensor:
+    """The magnitudes that flow back through what is read."""
+    if call.function == "attend":
+        return g.double().abs()
+    return torch.zeros(*call.full[:3], call.v.shape[3], dtype=torch.float64)
+
+
+def flowing(call: Call, g: Tensor, exact: Answer) -> Array:
+    """The magnitudes of what flows back into each score, before anything cancels (B, H, Q, K)."""
+    size = np.abs(g.double().numpy())
+    if call.function == "logits":
+        return np.where(exact.seen, size, 0)
+    soft = truth.softmax(exact.logits)
+    if call.function == "log_probability":
+        one = np.arange(call.full[3]) == call.index[..., None]
+        return size[..., None] * (soft + one * exact.seen)
+    if call.function == "attend":
+        v = np.abs(truth.share_heads(call.v, call.full[1]))
+        size = size @ v.swapaxes(-1, -2)
+    w = soft if call.select[0] in ("straight_through", "hard") else exact.weights
+    if call.select[0] == "sparsemax":
+        w = (w > 0).astype(float)
+        return w * (size + (w * size).sum(-1, keepdims=True))
+    return 2 * w * (size + (w * size).sum(-1, keepdims=True))
+
+
+def confirm(call: Call, g: Tensor, true: list[Array]) -> None:
+    """Hold plain PyTorch's float64 gradients to the slope of the numpy truth."""
+    random = np.random.default_rng(call.direction_seed + 2)
+    ways: list[Array] = []
+
+    def stepped(x: Array) -> Array:
+        ways.append(random.standard_normal(x.shape))
+        return x + 1j * STEP * ways[-1]
+
+    own = (call.q, call.k, call.v, call.score, call.select, call.bias)
+    with np.errstate(all="ignore"):
+        found = truth.attention(call, plain.arrays(own, stepped))
+        weight = g.double().numpy()
+        moved = {"attend": found.out, "weigh": found.weights, "logits": found.logits}
+        value = moved.get(call.function)
+        if value is None:
+            value = truth.log_probability(found.logits, call.index)
+        reach = np.where(np.isfinite(value.real), np.abs(value.real), 0) + 1e-6
+        slopes = np.where(np.isfinite(value.real), value.imag, 0) * weight
+        slope = float(slopes.sum()) / STEP
+    parts = [float((a * b).sum()) for a, b in zip(true, ways, strict=True)]
+    size = sum(float(np.abs(a * b).sum()) for a, b in zip(true, ways, strict=True))
+    size += float(np.abs(slopes).sum()) / STEP + 1e-6 * float(np.abs(weight * reach).sum())
+    if not abs(sum(parts) - slope) <= 1e-8 * size + 1e-200:
+        raise Wrong(f"the judges disagree: slope {slope:.9g}, gradients of plain {sum(parts):.9g}")
+
+
+def compare(i: int, got: Tensor, true: Array, their: Array, rough: float, call: Call) -> None:
+    """Raise if a gradient is farther off than allowed."""
+    dtype = "bfloat16" if call.autocast and call.dtype != "float64" else call.dtype
+    mine = got.double().numpy()
+    if mine.shape != true.shape:
+        raise Wrong(f"gradient of input {i}: shape {mine.shape}, expected {true.shape}")
+    if not true.size:
+        return
+    their = np.where(np.isfinite(their), their, true)
+    error, plain_error = np.abs(mine - true), float(np.abs(their - true).max())
+    eps = bounds.EPS[dtype] if dtype != "float64" else 1e-12
+    limit = 2 * plain_error + rough + 4 * eps * float(np.abs(true).max()) + 1e-37
+    if dtype == "float16":
+        limit += 2**-22
+    if not error.max() <= limit:
+        at = np.unravel_index(
+            int(np.nanargmax(np.where(np.isnan(error), np.inf, error))), true.shape
+        )
+        raise Wrong(
+            f"gradient of input {i} {[int(n) for n in at]} is {mine[at]:.9g}, "
+            f"truth {true[at]:.9g}, allowed ± {limit:.1e}, plain PyTorch's error {plain_error:.1e}"
+        )

@@ -1,0 +1,293 @@
+"""Is what came back right? Held to the truth in float64, and to plain PyTorch in the call's dtype.
+
+An answer may err twice as much as plain PyTorch does on the same row, and on top of that by what
+rounding alone explains (`bounds.py`): a tiny call of plain PyTorch may be exact by luck.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.fuzz import bounds, gradients, ours, plain, truth
+from benchmarks.fuzz.chance import DTYPES
+from benchmarks.fuzz.draws import Call
+from benchmarks.fuzz.errors import Wrong
+from benchmarks.fuzz.truth import Answer, Array
+
+DISCRETE = ("hard", "straight_through", "top_k")
+
+
+@dataclass(frozen=True)
+class Units:
+    """Spacings of floating point in a call: of its scores, its weights, and of what it stores."""
+
+    scores: float
+    weights: float
+    stored: float
+
+
+def units(call: Call, *, formed: bool = False) -> Units:
+    """The spacings that a call may have; `formed` for weights of a look, which are in float32."""
+    dtype = "bfloat16" if lowered(call) else call.dtype
+    stored = bounds.EPS[dtype]
+    wide = min(stored, bounds.EPS["float32"]) if dtype != "float64" else 32 * stored
+    if lowered(call):
+        return Units(stored, stored, stored)
+    fused = call.function == "attend" and not formed and call.backend != "reference"
+    fused = fused or "own" in (call.score[0], call.select[0])  # those run as their user wrote them
+    narrow = max(wide, stored) if fused else wide
+    return Units(narrow, narrow, stored)
+
+
+def lowered(call: Call) -> bool:
+    """True if autocast rounds the inputs of this call."""
+    return call.autocast and call.dtype != "float64"
+
+
+def answer(call: Call) -> Answer:
+    with np.errstate(all="ignore"):
+        return truth.attention(call)
+
+
+def floor(call: Call, exact: Answer, of: Units) -> dict[str, Array]:
+    """What rounding explains, of logits, weights and what is read."""
+    select = effective_select(call)
+    off = bounds.of_scores(call, of.scores, exact)
+    weights = bounds.of_weights(select, exact, off, of.weights)
+    if any(each[0] == "force" for each in call.edits):  # the rest of a row is divided by its sum
+        weights = exact.seen * np.minimum(50 * weights.max(-1, keepdims=True, initial=0), 1.0)
+    if select[0] in DISCRETE[:2]:
+        weights = 0 * weights
+    read = bounds.of_reading(exact, weights, call.v, of.weights)
+    return {"scores": off, "weights": weights, "out": read}
+
+
+def compare(
+    call: Call, what: str, got: Tensor, exact: Array, allowed: Array, stored: float
+) -> None:
+    """Raise if any number is farther off than allowed."""
+    if tuple(got.shape) != exact.shape:
+        raise Wrong(f"{what}: shape {tuple(got.shape)}, expected {exact.shape}")
+    mine = got.detach().double().numpy()
+    dtype = "bfloat16" if lowered(call) else call.dtype
+    infinite = np.isinf(exact)
+    beyond = np.abs(exact) >= bounds.LARGEST[dtype] * (1 - stored)
+    with np.errstate(all="ignore"):
+        error = np.abs(mine - exact)
+        limit = allowed + stored * np.abs(exact) + 4 * bounds.SMALLEST[dtype]
+        right = np.where(infinite, mine == exact, error <= limit)
+        right |= beyond & (np.sign(mine) == np.sign(exact)) & (np.abs(mine) > np.abs(exact) * 0.9)
+    if not right.all():
+        worst = np.unravel_index(np.argmin(right.reshape(-1)), exact.shape)
+        raise Wrong(
+            f"{what}{[int(i) for i in worst]} is {mine[worst]:.9g}, truth {exact[worst]:.9g}, "
+            f"allowed ± {np.broadcast_to(limit, exact.shape)[worst]:.1e}; "
+            f"{int((~right).sum())} of {right.size} wrong"
+        )
+
+
+def judge(call: Call) -> str:
+    """Raise `Wrong`, or say what the call came to: right, or refused in words."""
+    reason = None
+    try:
+        result = ours.run(call, call.backend)
+    except ValueError as error:
+        reason = str(error)
+    except Exception as error:
+        raise Wrong(f"{type(error).__name__}: {str(error)[:200]}") from error
+    if reason is not None:
+        check_refusal(call, reason)
+        call.backend = "auto"  # drawn is drawn: it may as well be answered
+        judge(call)
+        return "refused"
+    exact = answer(call)
+    check_value(call, result, exact)
+    if call.looked:
+        check_look(call, result, exact)
+    if call.gradient:
+        gradients.check(call, result.value, result.leaves, units(call))
+    return "right"
+
+
+def check_refusal(call: Call, reason: str) -> None:
+    """A backend asked for by name that cannot do it says why; nothing else is refused."""
+    if call.backend in ("auto", "reference"):
+        raise Wrong(f"{call.backend} refused: {reason[:200]}")
+    if f"{call.backend!r}" not in reason:
+        raise Wrong(f"backend {call.backend} refused without its name: {reason[:200]}")
+    if call.function == "attend" and not call.edits:
+        known = ours.why(call).reasons[call.backend]
+        if known is None or known not in reason:
+            raise Wrong(f"{call.backend} refused with {reason[:150]!r}, `why` says {known!r}")
+
+
+def check_value(call: Call, result: ours.Result, exact: Answer) -> None:
+    """The value of the call, by its kind."""
+    of = units(call)
+    if not call.autocast and result.value.dtype != DTYPES[call.dtype]:
+        raise Wrong(f"dtype {result.value.dtype}, expected {call.dtype}")
+    if call.select[0] == "sampled" and call.function in ("attend", "weigh"):
+        return check_draw(call, result, exact)
+    exact = resolved(call, result, exact, of)
+    room = floor(call, exact, of)
+    with np.errstate(all="ignore"):
+        found = values(call, exact, room, of)
+        what, true, allowed = found
+        theirs = plainly(call, exact)
+        if theirs is not None:
+            error = np.abs(theirs - true)
+            error = np.where(np.isfinite(error), error, 0)
+            if what == "out" or what == "weights":
+                error = error.max(-1, keepdims=True, initial=0)
+            allowed = allowed + 2 * error
+    return compare(call, what, result.value, true, allowed, of.stored)
+
+
+def values(call: Call, exact: Answer, room: Any, of: Units) -> tuple[str, Array, Array]:
+    """What the call gives, its truth, and what rounding explains."""
+    if call.function == "attend":
+        return "out", exact.out, room["out"]
+    if call.function == "weigh":
+        return "weights", exact.weights, room["weights"]
+    if call.function == "logits":
+        return "logits", exact.logits, room["scores"]
+    log = truth.log_probability(exact.logits, call.index)
+    off = room["scores"].max(-1, initial=0) if call.full[3] else np.zeros(call.full[:3])
+    top = np.where(exact.seen, np.abs(exact.logits), 0).max(-1, initial=0)
+    return "log", log, 2 * off + 4 * of.scores * (top + np.log(call.full[3] + 1) + 1)
+
+
+def plainly(call: Call, exact: Answer) -> Array | None:
+    """What plain PyTorch gives in the call's dtype, in float64 numbers."""
+    if call.dtype == "float64" or call.edits or not min(call.full) or not call.q.shape[3]:
+        return None
+    if call.select[0] in DISCRETE:
+        return None
+    dtype = DTYPES[call.dtype]
+    with ours.autocast(call):
+        found = plain.attention(call, dtype, plain.leaves(call, dtype), exact.seen)
+    seen = torch.from_numpy(np.array(exact.seen))
+    if call.function == "logits":
+        return found["scores"].masked_fill(~seen, -torch.inf).double().numpy()
+    if call.function == "log_probability":
+        masked = found["scores"].masked_fill(~seen, -torch.inf).log_softmax(-1)
+        index = torch.from_numpy(call.index)
+        return masked.gather(-1, index.clamp_min(0)[..., None])[..., 0].double().numpy()
+    return found["out" if call.function == "attend" else "weights"].double().numpy()
+
+
+# Selects that choose: any choice is right that is the best within rounding.
+
+
+def open_choice(call: Call, exact: Answer, off: Array) -> tuple[Array, Array, int]:
+    """Keys that must be chosen, keys that may not be, and how many there are to choose."""
+    spec = effective_select(call)
+    n = spec[1] if spec[0] == "top_k" else 1
+    low = np.where(exact.seen, exact.logits - off, -np.inf)
+    high = np.where(exact.seen, exact.logits + off, -np.inf)
+    rivals = (high[..., None, :] >= low[..., :, None]).sum(-1) - 1
+    better = (low[..., None, :] > high[..., :, None]).sum(-1)
+    return exact.seen & (rivals < n), ~exact.seen | (better >= n), n
+
+
+def effective_select(call: Call) -> Any:
+    """The select after the edits."""
+    return next((each[1] for each in call.edits if each[0] == "select"), call.select)
+
+
+def resolved(call: Call, result: ours.Result, exact: Answer, of: Units) -> Answer:
+    """The truth for the keys that were chosen, once they are found to be as good as the best."""
+    if effective_select(call)[0] not in DISCRETE or call.function in ("logits", "log_probability"):
+        return exact
+    off = bounds.of_scores(call, of.scores, exact)
+    must, may_not, n = open_choice(call, exact, off)
+    if (must | may_not).all():
+        return exact
+    chosen = support(call, result) & exact.seen
+    if (chosen & may_not).any():
+        where = [int(i) for i in np.argwhere(chosen & may_not)[0]]
+        raise Wrong(f"select {effective_select(call)[0]}: key {where} is not among the best {n}")
+    only = chosen | must
+    with np.errstate(all="ignore"):
+        if (only.sum(-1) > n).any() or (exact.seen.any(-1) & ~only.any(-1) & heard(call)).any():
+            raise Wrong(f"select {effective_select(call)[0]}: not {n} of the best keys are read")
+        only = np.where(only.any(-1, keepdims=True), only, True)
+        return truth.attention(call, only=only)
+
+
+def heard(call: Call) -> Array:
+    """Which heads are not ablated (H, 1)."""
+    lost = [h for each in call.edits if each[0] == "ablate" for h in each[1]]
+    return ~np.isin(np.arange(call.full[1]), lost)[:, None]
+
+
+def support(call: Call, result: ours.Result) -> Array:
+    """The keys that a choice read (B, H, Q, K): by the weights, or by a look at the same call."""
+    if call.function == "weigh":
+        return result.value.detach().float().numpy() != 0
+    if result.seen is not None:
+        return result.seen.detach().float().numpy() != 0
+    looked = Call(**{**call.__dict__, "looked": True, "gradient": False})
+    return ours.run(looked, call.backend).seen.float().numpy() != 0
+
+
+def check_draw(call: Call, result: ours.Result, exact: Answer) -> None:
+    """One key is read, one that is seen and that the softmax could give; a blind row reads none."""
+    v = truth.share_heads(call.v, call.full[1])
+    value = result.value.detach().double().numpy()
+    possible = exact.weights > 1e-12
+    if call.function == "weigh":
+        one_hot = ((value == 0) | (value == 1)).all() and (
+            value.sum(-1) == exact.seen.any(-1)
+        ).all()
+        if not one_hot or (value.astype(bool) & ~exact.seen).any():
+            raise Wrong("sampled: weights are not one-hot on a key that is seen")
+        if (value.astype(bool) & ~possible).any() and call.dtype in ("float32", "float64"):
+            raise Wrong("sampled: a key was drawn that is all but impossible")
+        return
+    eps = units(call).stored
+    near = np.abs(value[..., None, :] - v[:, :, None]) <= eps * np.abs(v[:, :, None]) + 1e-37
+    fits = (near.all(-1) & exact.seen).any(-1) | ~exact.seen.any(-1)
+    blind = np.where(exact.seen.any(-1, keepdims=True), 0, value)
+    if not fits.all() or blind.any():
+        raise Wrong("sampled: what is read is not the value of one key that is seen")
+
+
+def check_look(call: Call, result: ours.Result, exact: Answer) -> None:
+    """A look changes no bit, its rows are its weights, and they are those that were read."""
+    if call.select[0] != "sampled" and not same_bits(result.value, result.unlooked):
+        raise Wrong("the output differs under a look")
+    seen = result.seen
+    if tuple(seen.shape) != call.full:
+        raise Wrong(f"look: weights of shape {tuple(seen.shape)}, expected {call.full}")
+    if result.rows is not None:
+        b, h, queries = result.picked
+        difference = (
+            (result.rows.double() - seen[b, h, queries].double()).abs().max().item()
+            if (result.rows.numel())
+            else 0.0
+        )
+        if not difference <= 16 * bounds.EPS["float32"]:
+            raise Wrong(f"look: rows differ from weights by {difference:.1e}")
+    if effective_select(call)[0] == "sampled":
+        read = seen.double().numpy() @ truth.share_heads(call.v, call.full[1])
+        if call.function == "attend":
+            size = np.abs(read) * units(call).stored + 1e-37
+            compare(call, "read by the look", result.value, read, size, units(call).stored)
+        return
+    if call.function in ("logits", "log_probability"):
+        exact = truth.attention(Call(**{**call.__dict__, "select": ("softmax",)}))
+    of = units(call, formed=True)
+    exact = resolved(call, result, exact, units(call))
+    compare(call, "look", seen, exact.weights, 2 * floor(call, exact, of)["weights"], of.stored)
+
+
+def same_bits(a: Tensor, b: Tensor | None) -> bool:
+    return (
+        b is not None
+        and a.dtype == b.dtype
+        and torch.equal(a.nan_to_num(nan=12345.0), b.nan_to_num(nan=12345.0))
+    )
