@@ -68,7 +68,7 @@ class Editing:
         for name, change in self._changes.items():
             if name not in self._met:
                 there = ", ".join(self._met) or (
-                    "none; Hugging Face models attend with attn_implementation='sdpa'"
+                    "none; regard.look(model) says what it saw and what it could not see"
                 )
                 raise ValueError(f"edit: {name!r} ran no attention; of this model did {there}")
             K = self._keys[name]

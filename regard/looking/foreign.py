@@ -24,6 +24,7 @@ from regard.looking.sight import Source
 Join = Callable[[Tensor], Tensor]
 
 WHY = Why("torch", {"torch": None})
+WHY_EAGER = Why("torch", {"torch": None})
 WHY_EDITED = Why("reference", {"reference": None, "torch": "an edited call is one of ours"})
 
 

@@ -31,11 +31,29 @@ class Path:
         self._begin = begin
         self._running: list[str] = []
         self.entered = False
+        self.ran: dict[str, None] = {}
 
     @property
     def name(self) -> str | None:
         """The innermost module that is running."""
         return self._running[-1] if self._running else None
+
+    @property
+    def module(self) -> nn.Module | None:
+        """That module."""
+        return self._modules[self._running[-1]] if self._running else None
+
+    @contextmanager
+    def standing(self, name: str | None) -> Iterator[None]:
+        """Inside, the module of this name is the innermost; without one, all is as it was."""
+        if name is None:
+            yield
+            return
+        self._running.append(name)
+        try:
+            yield
+        finally:
+            self._running.pop()
 
     @property
     def names(self) -> list[str]:
@@ -60,6 +78,7 @@ class Path:
         """A module begins to run."""
         self._running.append(name)
         self.entered = True
+        self.ran[name] = None
         if root and self._begin is not None:
             self._begin()
 

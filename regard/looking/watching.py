@@ -1,22 +1,43 @@
 """Who watches: the looks and edits that are open, and what tells them of PyTorch's own calls."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor, overrides
+from torch import Tensor, nn, overrides
 from torch.overrides import TorchFunctionMode
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, tensors_of
 from regard.looking import foreign
+from regard.looking.eager_attention import EagerAttention
 from regard.looking.sight import Source, source
+
+
+@runtime_checkable
+class Path(Protocol):
+    """Where in its model a look or an edit stands."""
+
+    @property
+    def name(self) -> str | None:
+        """The innermost module that is running."""
+
+    @property
+    def module(self) -> nn.Module | None:
+        """That module."""
+
+    def standing(self, name: str | None) -> AbstractContextManager[None]:
+        """Inside, the module of this name is the innermost."""
 
 
 @runtime_checkable
 class Look(Protocol):
     """What keeps calls."""
+
+    @property
+    def path(self) -> Path:
+        """Where it stands in its model."""
 
     def keep(self, source: Source, why: Callable[[], Why]) -> None:
         """Keep one call, by what it is made from."""
@@ -25,6 +46,10 @@ class Look(Protocol):
 @runtime_checkable
 class Edit(Protocol):
     """What changes calls."""
+
+    @property
+    def path(self) -> Path:
+        """Where it stands in its model."""
 
     def means(self) -> bool:
         """Whether the attention that is running is to be changed."""
@@ -122,6 +147,10 @@ class _Watcher(TorchFunctionMode):
     It lets it pass untouched, unless an edit is meant for it.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.eager = EagerAttention(_Host())
+
     def __torch_function__(
         self,
         func: Any,
@@ -130,8 +159,10 @@ class _Watcher(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if func not in foreign.SEEN or _inside:
+        if _inside:
             return func(*args, **kwargs)
+        if func not in foreign.SEEN:
+            return self.eager.run(func, args, kwargs)
         if any(edit.means() for edit in _edits):
             with _looking_away():
                 out = _run_edited(func, args, kwargs)
@@ -144,6 +175,42 @@ class _Watcher(TorchFunctionMode):
         with _looking_away():
             _keep(foreign.SEEN[func](*args, **kwargs), lambda: foreign.WHY)
         return out
+
+
+def _paths() -> list[Path]:
+    return [*(look.path for look in _looks), *(edit.path for edit in _edits)]
+
+
+class _Host:
+    """What `EagerAttention` reports to: all looks and edits that are open."""
+
+    def places(self) -> list[tuple[Path, str | None]]:
+        return [(path, path.name) for path in _paths()]
+
+    @contextmanager
+    def standing(self, places: list[tuple[Path, str | None]]) -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.enter_context(_looking_away())
+            for path, name in places:
+                stack.enter_context(path.standing(name))
+            yield
+
+    def module(self) -> nn.Module | None:
+        found = (path.module for path in _paths())
+        return next((module for module in found if module is not None), None)
+
+    def means(self) -> bool:
+        return any(edit.means() for edit in _edits)
+
+    def edited(self, call: Call) -> Call:
+        return edited(call)
+
+    def meet(self) -> None:
+        for edit in _edits:
+            edit.meet()
+
+    def keep(self, source: Source, *, edited: bool) -> None:
+        _keep(source, lambda: foreign.WHY_EDITED if edited else foreign.WHY_EAGER)
 
 
 def _run_edited(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
@@ -175,6 +242,7 @@ def _opened(among: list[Any], one: Any) -> Iterator[None]:
         among.remove(one)
         if not watched():
             _watcher.__exit__(None, None, None)
+            _watcher.eager.forget()
             torch.backends.mha.set_fastpath_enabled(_fast_path)
 
 

@@ -356,10 +356,13 @@ def without_head_1(module, args):
     return (read.flatten(-2), *args[1:])
 
 
-def test_hugging_face_that_attends_by_itself_is_not_edited_in_silence():
-    build, config, asked = hugging_face("gpt2")
-    model = build._from_config(config, attn_implementation="eager").eval()
-    words = r"'transformer\.h\.0\.attn' ran no attention; .* none; .*attn_implementation='sdpa'"
-    change = {"transformer.h.0.attn": edits.ablate(0)}
-    with pytest.raises(ValueError, match=words), edit(model, change):
-        model(**asked)
+def test_a_model_that_hides_its_attention_is_not_edited_in_silence():
+    class Hidden(nn.Module):
+        def forward(self, q, k, v):
+            weights = (q @ k.mT).exp()
+            return weights / weights.sum(-1, keepdim=True) @ v
+
+    change = {"Hidden": edits.ablate(0)}
+    words = r"'Hidden' ran no attention; of this model did none; regard\.look\(model\) says"
+    with pytest.raises(ValueError, match=words), edit(model := Hidden(), change):
+        model(*torch.randn(3, B, H, Q, D))

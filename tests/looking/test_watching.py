@@ -9,6 +9,7 @@ from regard import attend, door, edit, edits, look
 from regard.kernels import following, one_query, tour
 from regard.layers.turing import Heads, at_once
 from regard.looking import altered, aside, watched, watching
+from regard.looking.paths import Path
 from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
 from tests.kernels.tours import sizes, tables
 
@@ -84,6 +85,8 @@ def test_a_compiler_that_meets_an_edit_is_told_in_words(monkeypatch):
 
 class Nothing:
     """An edit that changes nothing."""
+
+    path = Path(None)
 
     def means(self):
         return False

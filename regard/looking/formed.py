@@ -1,0 +1,212 @@
+"""Weights and logits that a model formed by itself, as calls of ours."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.functional import attention as plain
+from regard.functional.call import Call, checked, heard, spread
+from regard.functional.precision import wide
+from regard.functional.rules import both
+from regard.functional.selects import HIDDEN, softmax
+from regard.looking.sight import Source
+
+# What modules call the number of their heads.
+HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "num_q_heads")
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A score that is the weights which ran (B, H, Q, K); goes with `as_formed`."""
+
+    tensor: Tensor
+
+    def __call__(self, q: Tensor, k: Tensor) -> Float[Tensor, "B H Q K"]:
+        return self.tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Logits:
+    """A score that is the logits which the model formed (B, H, Q, K), −inf where it masked them.
+
+    Args:
+        tensor: the logits.
+        added: what the model added to its product; stays if the score is replaced. None if that
+            cannot be told.
+        seen: where they may be seen; blind rows are open.
+    """
+
+    tensor: Tensor
+    added: Tensor | None
+    seen: Tensor
+
+    def __call__(self, q: Tensor, k: Tensor) -> Float[Tensor, "B H Q K"]:
+        return self.tensor
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxWithSinks:
+    """A softmax that has further logits in its denominator (B, H, Q, n), of which none is a key."""
+
+    sinks: Tensor
+
+    def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+        scores = wide(scores)
+        return softmax(torch.cat([scores, self.sinks.to(scores.dtype)], -1))[
+            ..., : scores.shape[-1]
+        ]
+
+
+def as_formed(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+    """The scores themselves, where they are weights already."""
+    return scores
+
+
+class Layout(NamedTuple):
+    """How a tensor of cells is (B, H, Q, K), and back.
+
+    Three axes are one head for each of the first, or all heads of a batch if it fits; of four the
+    second is the heads; more are a batch of several axes.
+    """
+
+    shape: torch.Size
+    heads: int
+    turned: bool
+
+    @classmethod
+    def of(cls, shape: torch.Size, heads: int | None, batch: int | None) -> "Layout":
+        """The layout of cells of this shape, in a module with so many heads."""
+        if len(shape) == 3 and heads and batch and shape[0] == batch * heads:
+            return cls(shape, heads, False)
+        turned = len(shape) == 4 and heads is not None and shape[1] != heads == shape[2]
+        return cls(shape, 1, turned)
+
+    def four(self, x: Tensor) -> Tensor:
+        """(B, H, Q, K), of any K."""
+        if x.dim() == 2:
+            return x[None, None]
+        if x.dim() == 3:
+            return x.unflatten(0, (x.shape[0] // self.heads, self.heads))
+        if x.dim() == 4:
+            return x.transpose(1, 2) if self.turned else x
+        return x.flatten(0, -4)
+
+    def back(self, x: Tensor) -> Tensor:
+        """The cells in their own form."""
+        x = x.transpose(1, 2) if self.turned else x
+        return x.reshape(*self.shape[:-1], x.shape[-1])
+
+
+def heads_of(module: Any) -> int | None:
+    """How many heads a module says that it has."""
+    for name in HEADS:
+        found = getattr(module, name, None)
+        if isinstance(found, int) and not isinstance(found, bool):
+            return found
+    return None
+
+
+def ran(weights: Tensor, layout: Layout, columns: tuple[int, int] | None) -> Source:
+    """A call with exactly these weights; its q and k are of no width, since nothing is computed."""
+
+    def make(weights: Tensor) -> Call:
+        cells = layout.four(weights)
+        if columns is not None:
+            cells = cells[..., slice(*columns)]
+        B, H, Q, K = cells.shape
+        q, k = (cells.new_empty(B, H, n, 0) for n in (Q, K))
+        return Call(q, k, k, Weights(cells), as_formed, None, None, 0.0)
+
+    return Source(make, [weights.detach()])
+
+
+def to_edit(
+    layout: Layout,
+    logits: Tensor,
+    added: Tensor | None,
+    columns: tuple[int, int] | None,
+    rows: Callable[[], tuple[Tensor, Tensor]] | None,
+) -> Call:
+    """A call to edit, of the logits that go into a softmax, with q and k where they are known."""
+    cells = wide(layout.four(logits))
+    select: Any = softmax
+    if columns is not None:
+        sinks = torch.cat([cells[..., : columns[0]], cells[..., columns[1] :]], -1)
+        select, cells = SoftmaxWithSinks(sinks), cells[..., slice(*columns)]
+    B, H, Q, K = cells.shape
+    hidden = cells <= torch.finfo(logits.dtype).min / 2
+    # a row of which all is masked stays as the model has it
+    hidden = hidden & ~hidden.all(-1, keepdim=True)
+    known = None if rows is None else _rows(rows, B, H, Q, K)
+    if added is not None and added.shape == logits.shape:
+        added = wide(layout.four(added))
+        added = added if columns is None else added[..., slice(*columns)]
+        added = added.masked_fill(hidden, 0)
+    else:
+        added = None
+    score = Logits(cells.masked_fill(hidden, HIDDEN), None if known is None else added, ~hidden)
+    q, k = known or (cells.new_zeros(B, H, n, 1) for n in (Q, K))
+    return Call(q, k, k, score, select, None, None, 0.0)
+
+
+def weights_after(call: Call, new: Call) -> Tensor:
+    """The weights (B, H, Q, K) of an edited call."""
+    score = call.score
+    assert isinstance(score, Logits)
+    if new.v is not call.v or new.dropout:
+        raise ValueError(
+            "edit: expected a change of score, select, rule, bias or heads, got one of values or "
+            "dropout; where a model attends by itself, only its weights are edited"
+        )
+    if new.score is score:
+        if new.q is not call.q or new.k is not call.k:
+            raise ValueError(
+                "edit: expected another score with other queries or keys, got the model's own "
+                "logits, which are formed already; change the score too, as by edits.score(dot)"
+            )
+    elif score.added is None:
+        raise ValueError(
+            "edit: expected a model whose queries and keys can be told from its product, got "
+            f"another score for logits {tuple(score.tensor.shape)}; of these, edit the rest"
+        )
+    else:
+        new = _rescored(new, score.added, score.seen)
+    k = spread(new.k, new.q.shape[1])
+    found = plain.weights(
+        new.q, k, score=new.score, select=new.select, rule=new.rule, bias=new.bias
+    )
+    return heard(new, found)
+
+
+def with_sinks(weights: Tensor, columns: tuple[int, int], width: int) -> Tensor:
+    """The weights with columns beside them that hold what is left of each row."""
+    before, after = columns[0], width - columns[1]
+    rest = (1 - weights.sum(-1, keepdim=True)).clamp_min(0) / (before + after)
+    sides = [rest.expand(*rest.shape[:-1], n) for n in (before, after)]
+    return torch.cat([sides[0], weights, sides[1]], -1)
+
+
+def _rescored(new: Call, added: Tensor, seen: Tensor) -> Call:
+    """The call with what the model added to its own score, and what it masked."""
+    if new.bias is not None:
+        added = added + plain.addend(new.q, new.k, new.bias)
+    model = checked(new.q, new.k, None, rule=seen, bias=added)
+    assert model.rule is not None
+    rule = model.rule if new.rule is None else both(new.rule, model.rule)
+    return replace(new, rule=rule, bias=model.bias)
+
+
+def _rows(
+    rows: Callable[[], tuple[Tensor, Tensor]], B: int, H: int, Q: int, K: int
+) -> tuple[Tensor, Tensor] | None:
+    """Queries (B, H, Q, D) and keys (B, H, K, D), if the product's rows are those of its cells."""
+    q, k = rows()
+    lead = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2])
+    if lead.numel() != B * H or q.shape[-2] != Q or k.shape[-2] != K:
+        return None
+    q, k = (x.expand(*lead, *x.shape[-2:]).reshape(B, H, *x.shape[-2:]) for x in (q, k))
+    return q, k

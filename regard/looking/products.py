@@ -1,0 +1,136 @@
+"""Products of two activations: which tensors were the queries and the keys of one, if any.
+
+A product sums over one axis of two tensors. Whether the sum runs over features, as for the scores
+of attention, or over tokens, as where channels attend to channels, is told by the last projection.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class Side(NamedTuple):
+    """One operand: which of its axes the product keeps as its own, and which it sums over."""
+
+    tensor: Tensor
+    own: int
+    summed: int
+
+
+class Product(NamedTuple):
+    """Two operands of which neither is a parameter; the right one gives the last axis."""
+
+    left: Side
+    right: Side
+    rows: Callable[[], tuple[Tensor, Tensor]]  # (…, Q, D) and (…, K, D)
+
+    def sums_rows_of(self, x: Tensor) -> bool:
+        """Whether it sums over the last axis that `x` had as it was made: that of its keys."""
+        side = self.left if self.left.tensor is x else self.right
+        sizes = x.shape[side.own], x.shape[side.summed]
+        return 1 in sizes or x.stride(side.summed) < x.stride(side.own)
+
+
+class Projection(NamedTuple):
+    """The shape that the last linear layer or convolution gave, and where its features are."""
+
+    shape: torch.Size
+    features: int
+
+    @property
+    def tokens(self) -> set[int]:
+        """How many tokens it may have been: the sizes of its axes that are no features."""
+        first = self.shape[1:-1] if self.features == -1 else self.shape[2:]
+        return {*first, torch.Size(first).numel()} if first else set()
+
+
+def of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Product | None:
+    """The operands of a call of `name`; None if they are not two activations."""
+    if name == "einsum":
+        return _of_einsum(*args) if not kwargs else None
+    # baddbmm and addmm add to their first argument, which has another name by keyword
+    given = [*args, *kwargs.values()] if name in ("matmul", "bmm", "mm", "cdist") else None
+    if given is None:
+        given = [x for x in (kwargs.get("batch1"), kwargs.get("batch2")) if x is not None]
+        given = given or [x for x in (kwargs.get("mat1"), kwargs.get("mat2")) if x is not None]
+        given = given or list(args[1:])
+    if len(given) < 2 or not _activations(given[0], given[1]):
+        return None
+    left, right = given[0], given[1]
+    if name == "cdist":
+        return Product(Side(left, -2, -1), Side(right, -2, -1), lambda: (left, right))
+    return Product(Side(left, -2, -1), Side(right, -1, -2), lambda: (left, right.mT))
+
+
+def mixes_channels(product: Product, last: Projection | None) -> bool:
+    """Whether the product sums over tokens, so that its rows and columns are channels."""
+    (left, own, summed), right = product.left, product.right
+    if last is None or left.shape[summed] not in last.tokens:
+        return False
+    Q, K = left.shape[own], right.tensor.shape[right.own]
+    if Q in last.tokens or K in last.tokens:
+        # both axes may be tokens by their size: of a projection's output features lie closest
+        far = all(s.tensor.stride(s.summed) > s.tensor.stride(s.own) for s in (product.left, right))
+        near = all(
+            s.tensor.stride(s.summed) < s.tensor.stride(s.own) for s in (product.left, right)
+        )
+        return far if last.features == -1 else near
+    heads = left.shape[-3] if left.dim() > 3 else 1
+    return last.shape[last.features] % (heads * Q) == 0
+
+
+def _of_einsum(equation: Any, *operands: Any) -> Product | None:
+    """The operands of one sum of two, by their letters."""
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    if not isinstance(equation, str) or len(operands) != 2 or not _activations(*operands):
+        return None
+    given, _, out = equation.replace(" ", "").partition("->")
+    terms = given.split(",")
+    if "." in equation or len(terms) != 2 or len(out) < 2:
+        return None
+    right = 1 if out[-1] in terms[1] else 0
+    a, b = terms[1 - right], terms[right]
+    summed = [x for x in a if x in b and x not in out]
+    if out[-2] in b or out[-2] not in a or out[-1] in a or not summed:
+        return None
+    x, y = operands[1 - right], operands[right]
+    lead, last = out[:-2], "".join(summed)
+
+    def rows() -> tuple[Tensor, Tensor]:
+        q, k = (_ordered(t, term, lead, own + last) for t, term, own in (
+            (x, a, out[-2]), (y, b, out[-1]),
+        ))  # fmt: skip
+        flat = -len(last)
+        return q.flatten(flat), k.flatten(flat)
+
+    return Product(
+        Side(x, a.index(out[-2]), a.index(summed[-1])),
+        Side(y, b.index(out[-1]), b.index(summed[-1])),
+        rows,
+    )
+
+
+def _ordered(x: Tensor, term: str, lead: str, tail: str) -> Tensor:
+    """A tensor with its axes in this order; leading ones that it does not have are of size 1."""
+    there = [letter for letter in lead if letter in term]
+    x = x.permute(*(term.index(letter) for letter in (*there, *tail)))
+    for place, letter in enumerate(lead):
+        if letter not in term:
+            x = x.unsqueeze(place)
+    return x
+
+
+def _activations(*given: Any) -> bool:
+    return all(
+        isinstance(x, Tensor)
+        and x.layout is torch.strided
+        and not x.is_nested
+        and x.dim() > 1
+        and x.is_floating_point()
+        and not isinstance(x, nn.Parameter)
+        and not isinstance(x._base, nn.Parameter)
+        for x in given
+    )

@@ -1,0 +1,301 @@
+"""A model that attends by itself, in a product, a softmax and a product, is seen and edited."""
+
+import gc
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from regard import edit, edits, look, scores, selects
+from regard.looking import watching
+
+B, H, Q, K, D = 2, 3, 5, 7, 4
+causal = torch.ones(Q, K).tril(K - Q).bool()
+lowest = torch.finfo(torch.float32).min
+
+
+def inplace(q, k, v):
+    scores = torch.matmul(q, k.transpose(-1, -2))
+    scores /= math.sqrt(D)
+    scores.masked_fill_(~causal, lowest)
+    return torch.matmul(torch.softmax(scores, -1), v)
+
+
+def baddbmm(q, k, v):
+    q, k, v = (x.flatten(0, 1) for x in (q, k, v))
+    bias = torch.zeros(1, Q, K).masked_fill(~causal, lowest)
+    scores = torch.baddbmm(bias, q, k.mT, alpha=D**-0.5)
+    scores = scores.view(B, H, Q, K)
+    weights = F.dropout(scores.softmax(-1, dtype=torch.float32), 0.0, True)
+    return torch.bmm(weights.view(B * H, Q, K), v).view(B, H, Q, D)
+
+
+def einsum(q, k, v):
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, L, H, D)
+    scores = torch.einsum("blhd,bshd->bhls", q, k) / D**0.5
+    scores = torch.where(causal, scores, torch.tensor(-torch.inf))
+    return torch.einsum("bhls,bshd->bhld", scores.softmax(dim=-1), v)
+
+
+def transposed(q, k, v):
+    """Keys and values with features first, as behind a convolution; the value comes first."""
+    k, v = k.mT.contiguous(), v.mT.contiguous()
+    scores = (q @ k * D**-0.5) + torch.zeros(Q, K).masked_fill(~causal, -1e9)
+    return (v @ scores.softmax(-1).transpose(-2, -1)).mT
+
+
+def in_a_module(q, k, v):
+    return nn.Dropout(0.5).eval()(nn.Softmax(-1)(mask(q @ k.mT * D**-0.5))) @ v
+
+
+def with_sinks(q, k, v):
+    logits = torch.cat([mask(q @ k.mT * D**-0.5), torch.full((B, H, Q, 1), lowest)], -1)
+    logits = logits - logits.max(-1, keepdim=True).values
+    return F.softmax(logits, dim=-1, dtype=logits.dtype)[..., :-1] @ v
+
+
+def mask(scores):
+    return scores + torch.zeros(Q, K).masked_fill(~causal, lowest)
+
+
+WAYS = (inplace, baddbmm, einsum, transposed, in_a_module, with_sinks)
+
+
+class Theirs(nn.Module):
+    """Attends in one of these ways."""
+
+    def __init__(self, way, **fields):
+        super().__init__()
+        self.way = way
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def forward(self, *qkv):
+        return self.way(*qkv)
+
+
+def qkv(**options):
+    return [torch.randn(B, H, n, D, **options) for n in (Q, K, K)]
+
+
+def expected(q, k, *, scale=D**-0.5, rule=causal):
+    return (q @ k.mT * scale).masked_fill(~rule, -torch.inf).softmax(-1)
+
+
+ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+
+
+@ways
+def test_a_look_sees_the_weights_that_ran_and_changes_no_bit(way):
+    model, (q, k, v) = Theirs(way), qkv()
+    alone = model(q, k, v)
+    with look(model) as seen:
+        assert torch.equal(model(q, k, v), alone)
+    assert seen.names() == ["Theirs"] and len(seen["Theirs"].calls) == 1
+    assert seen["Theirs"].why.backend == "torch"
+    torch.testing.assert_close(seen["Theirs"].weights(), expected(q, k), atol=1e-6, rtol=0)
+    torch.testing.assert_close(seen["Theirs"].rows(1, 2, [4, 0]), expected(q, k)[1, 2, [4, 0]])
+
+
+@ways
+def test_an_ablated_head_reads_zeros_and_the_others_what_they_did(way):
+    model, (q, k, v) = Theirs(way), qkv()
+    alone = model(q, k, v)
+    with edit(model, {"Theirs": edits.ablate(1)}), look(model) as seen:
+        out = model(q, k, v)
+    assert not out[:, 1].any() and not seen["Theirs"].weights()[:, 1].any()
+    torch.testing.assert_close(out[:, [0, 2]], alone[:, [0, 2]])
+    assert seen["Theirs"].why.backend == "reference"
+
+
+@ways
+def test_a_hidden_cell_is_one_more_that_is_masked(way):
+    model, (q, k, v) = Theirs(way), qkv()
+    with edit(model, {"Theirs": edits.hide([(4, 1), (None, 0)])}), look(model) as seen:
+        out = model(q, k, v)
+    rule = causal.clone()
+    rule[4, 1], rule[:, 0] = False, False
+    torch.testing.assert_close(seen["Theirs"].weights(), expected(q, k, rule=rule))
+    torch.testing.assert_close(out, expected(q, k, rule=rule) @ v)
+
+
+@ways
+def test_another_score_keeps_what_the_model_masks(way):
+    model, (q, k, v) = Theirs(way), qkv()
+    with edit(model, {"Theirs": edits.score(scores.Dot(0.3))}), look(model) as seen:
+        model(q, k, v)
+    torch.testing.assert_close(seen["Theirs"].weights(), expected(q, k, scale=0.3))
+
+
+@ways
+def test_a_forced_weight_and_a_select_are_what_is_read(way):
+    model, (q, k, v) = Theirs(way), qkv()
+    with edit(model, {"Theirs": edits.force(2, 3, 0.9)}), look(model) as seen:
+        model(q, k, v)
+    torch.testing.assert_close(seen["Theirs"].weights()[:, :, 2, 3], torch.full((B, H), 0.9))
+    with edit(model, {"Theirs": edits.select(selects.hard)}):
+        out = model(q, k, v)
+    best = expected(q, k).argmax(-1)
+    torch.testing.assert_close(out, v.gather(2, best[..., None].expand(-1, -1, -1, D)))
+
+
+def test_what_a_model_adds_to_its_product_stays_where_the_score_is_another():
+    bias = torch.randn(H, Q, K)
+    model = Theirs(lambda q, k, v: (5 * (q @ k.mT) + bias).softmax(-1) @ v)
+    q, k, v = qkv()
+    with edit(model, {"Theirs": edits.score(scores.dot)}):
+        out = model(q, k, v)
+    torch.testing.assert_close(out, (q @ k.mT + bias).softmax(-1) @ v)
+
+
+def test_sinks_have_no_column_and_rows_need_not_sum_to_one():
+    sinks = torch.randn(H)
+
+    def way(q, k, v):
+        logits = torch.cat([q @ k.mT, sinks.view(1, H, 1, 1).expand(B, H, Q, 1)], -1)
+        return logits.softmax(-1)[..., :-1] @ v
+
+    model, (q, k, v) = Theirs(way), qkv()
+    whole = (q @ k.mT).exp()
+    theirs = whole / (whole.sum(-1, keepdim=True) + sinks.exp().view(H, 1, 1))
+    with look(model) as seen:
+        model(q, k, v)
+    torch.testing.assert_close(seen["Theirs"].weights(), theirs)
+    with edit(model, {"Theirs": edits.hide([(None, 0)])}):
+        out = model(q, k, v)
+    whole = whole.clone()
+    whole[..., 0] = 0
+    theirs = whole / (whole.sum(-1, keepdim=True) + sinks.exp().view(H, 1, 1))
+    torch.testing.assert_close(out, theirs @ v)
+
+
+def test_merged_heads_come_apart_where_the_module_says_how_many_it_has():
+    class Merged(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.num_heads, self.proj = H, nn.Linear(D, H * D)
+
+        def forward(self, x):
+            x = self.proj(x).unflatten(-1, (H, D)).transpose(1, 2).reshape(B * H, Q, D)
+            return (x @ x.mT).softmax(-1) @ x
+
+    model, x = Merged(), torch.randn(B, Q, D)
+    with look(model) as seen:
+        model(x)
+    y = model.proj(x).unflatten(-1, (H, D)).transpose(1, 2)
+    torch.testing.assert_close(seen["Merged"].weights(), (y @ y.mT).softmax(-1).detach())
+
+
+def test_gradients_flow_through_an_edited_softmax_and_a_look_keeps_no_graph():
+    model, given = Theirs(inplace), [x.requires_grad_() for x in qkv()]
+    with edit(model, {"Theirs": edits.heat(2.0)}), look(model) as seen:
+        out = model(*given)
+    found = torch.autograd.grad(out.square().sum(), given)
+    q, k, v = given
+    half = (expected(q, k, scale=D**-0.5 / 2) @ v).square().sum()
+    for ours, theirs in zip(found, torch.autograd.grad(half, given), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert not seen["Theirs"].weights().requires_grad
+
+
+# What is none.
+
+
+def channels(q, k, v):
+    return (q.mT @ k[:, :, :Q]).softmax(-1) @ v[:, :, :Q].mT
+
+
+class Channels(nn.Module):
+    """Attends from channels to channels, as XCiT does."""
+
+    def __init__(self, tokens):
+        super().__init__()
+        self.qkv, self.tokens = nn.Linear(8, 24), tokens
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 4, 1).unbind(0)
+        q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
+        return ((q @ k.mT) * 2).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("tokens", [4, 7, 8])
+@pytest.mark.filterwarnings("ignore:look. saw")
+def test_a_softmax_over_channels_is_no_attention_from_queries_to_keys(tokens):
+    model = Channels(tokens)
+    with look(model) as seen:
+        model(torch.randn(B, tokens, 8))
+    assert seen.names() == []
+
+
+@pytest.mark.parametrize("way", [
+    lambda q, k, v: (k.softmax(2).mT @ v).mT @ q.mT,
+    lambda q, k, v: (q @ k.mT).softmax(-1),
+    lambda q, k, v: (q @ k.mT).softmax(-2) @ v,
+    lambda q, k, v: q.softmax(-1) @ k.mT,
+    lambda q, k, v: F.linear(q, torch.randn(6, D)).softmax(-1) @ torch.randn(6, D),
+    lambda q, k, v: (q @ nn.Parameter(torch.randn(D, 6))).softmax(-1) @ torch.randn(6, D),
+    lambda q, k, v: (q @ k.mT).sum(-1).softmax(-1) @ torch.randn(Q, 3),
+    lambda q, k, v: (q @ q.mT).softmax(-1).mT @ v[:, :, :Q],
+], ids=[
+    "linear", "no values", "over queries", "no product", "a layer", "parameter", "pooled", "turned"
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:look. saw")
+def test_what_is_no_softmax_of_a_product_that_reads_is_not_taken_for_one(way):
+    model, given = Theirs(way), qkv()
+    with look(model) as seen:
+        model(*given)
+    assert seen.names() == []
+
+
+# Nothing is left behind.
+
+
+def test_nothing_is_followed_once_its_tensors_are_gone():
+    model, given = Theirs(in_a_module), qkv()
+    with look(model):
+        model(*given)
+        gc.collect()
+        assert not watching._watcher.eager._traces
+        kept = given[0] @ given[1].mT
+        assert len(watching._watcher.eager._traces) == 1
+        del kept
+        assert not watching._watcher.eager._traces
+
+
+def test_what_is_kept_is_one_tensor_of_weights():
+    model, given = Theirs(inplace), qkv()
+    with look(model) as seen:
+        model(*given)
+    (kept,) = seen["Theirs"].calls
+    assert [tuple(tensor.shape) for tensor, _ in kept.tensors] == [(B, H, Q, K)]
+
+
+@pytest.mark.parametrize("change, words", [
+    ("v", "got one of values or dropout"),
+    ("q", "got the model's own logits, which are formed already"),
+])  # fmt: skip
+def test_an_edit_of_what_is_formed_already_is_refused(change, words):
+    model, given = Theirs(inplace), qkv()
+
+    def changed(call):
+        return replace(call, **{change: 2 * getattr(call, change)})
+
+    with pytest.raises(ValueError, match=words), edit(model, {"Theirs": changed}):
+        model(*given)
+
+
+def test_another_score_is_refused_where_queries_and_keys_cannot_be_told():
+    def way(q, k, v):
+        logits = torch.zeros(B, H, Q, K)
+        logits[:, :, :3] = q[:, :, :3] @ k.mT
+        return logits.softmax(-1) @ v
+
+    model, given = Theirs(way), qkv()
+    with edit(model, {"Theirs": edits.ablate(0)}):
+        assert not model(*given)[:, 0].any()
+    words = "expected a model whose queries and keys can be told"
+    with pytest.raises(ValueError, match=words), edit(model, {"Theirs": edits.score(scores.dot)}):
+        model(*given)

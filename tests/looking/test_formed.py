@@ -1,0 +1,47 @@
+"""Weights that a model formed by itself are a call of ours, whatever form they have."""
+
+import pytest
+import torch
+
+from regard.functional import attention as plain
+from regard.looking.formed import Layout, SoftmaxWithSinks, heads_of, ran, with_sinks
+
+B, H, Q, K = 2, 3, 5, 7
+
+
+@pytest.mark.parametrize("shape, heads, batch, four", [
+    ((Q, K), None, None, (1, 1, Q, K)),
+    ((B, Q, K), None, None, (B, 1, Q, K)),
+    ((B * H, Q, K), H, B, (B, H, Q, K)),
+    ((B * H, Q, K), H, None, (B * H, 1, Q, K)),
+    ((B, H, Q, K), H, B, (B, H, Q, K)),
+    ((B, Q, H, K), H, B, (B, H, Q, K)),
+    ((B, 4, H, Q, K), H, B, (4 * B, H, Q, K)),
+], ids=str)  # fmt: skip
+def test_cells_of_any_form_are_batch_heads_queries_and_keys_and_back(shape, heads, batch, four):
+    x = torch.randn(shape)
+    layout = Layout.of(x.shape, heads, batch)
+    assert layout.four(x).shape == four and torch.equal(layout.back(layout.four(x)), x)
+
+
+def test_a_call_of_weights_that_ran_has_these_very_weights():
+    weights = torch.rand(B, H, Q, K)
+    made = ran(weights, Layout.of(weights.shape, H, B), (1, 4))
+    call = made.make(*made.tensors)
+    assert call.sizes == (B, H, Q, 3)
+    found = plain.weights(call.q, call.k, score=call.score, select=call.select)
+    assert torch.equal(found, weights[..., 1:4])
+
+
+def test_sinks_take_their_part_of_a_softmax():
+    scores, sinks = torch.randn(B, H, Q, K), torch.randn(B, H, Q, 2)
+    found = SoftmaxWithSinks(sinks)(scores)
+    whole = torch.cat([scores, sinks], -1).softmax(-1)
+    torch.testing.assert_close(found, whole[..., :K])
+    torch.testing.assert_close(with_sinks(found, (2, K + 2), K + 2)[..., 2:], found)
+    torch.testing.assert_close(with_sinks(found, (0, K), K + 2).sum(-1), torch.ones(B, H, Q))
+
+
+def test_a_module_says_how_many_heads_it_has():
+    layer = torch.nn.MultiheadAttention(12, 3)
+    assert heads_of(layer) == 3 and heads_of(torch.nn.Linear(2, 2)) is None

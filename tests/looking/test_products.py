@@ -1,0 +1,66 @@
+"""The operands of a product are told apart: queries and keys, parameters, channels."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard.looking.products import Projection, mixes_channels, of
+
+B, H, Q, K, D = 2, 3, 5, 7, 4
+
+
+@pytest.mark.parametrize("equation", [
+    "bhqd,bhkd->bhqk", "b h q d, b h k d -> b h q k", "bqhd,bkhd->bhqk", "bhqd,bkd->bhqk",
+    "hbqd,bhkd->bhqk", "bhdq,bhkd->bhqk", "bhkd,bhqd->bhqk",
+])  # fmt: skip
+def test_rows_of_an_einsum_are_queries_and_keys(equation):
+    sizes = dict(zip("bhqkd", (B, H, Q, K, D), strict=True))
+    terms = equation.replace(" ", "").split("->")[0].split(",")
+    x, y = (torch.randn([sizes[c] for c in term]) for term in terms)
+    product = of("einsum", (equation, x, y), {})
+    q, k = product.rows()
+    assert q.shape[-2:] == (Q, D) and k.shape[-2:] == (K, D)
+    torch.testing.assert_close(q @ k.mT, torch.einsum(equation, x, y))
+
+
+@pytest.mark.parametrize("name, given", [
+    ("matmul", lambda q, k: ((q, k.mT), {})),
+    ("matmul", lambda q, k: ((q,), {"other": k.mT})),
+    ("bmm", lambda q, k: ((q[0], k[0].mT), {})),
+    ("baddbmm", lambda q, k: ((torch.zeros(1, 1, 1), q[0], k[0].mT), {})),
+    ("baddbmm", lambda q, k: ((torch.zeros(1),), {"batch1": q[0], "batch2": k[0].mT})),
+    ("addmm", lambda q, k: ((torch.zeros(1), q[0, 0], k[0, 0].mT), {})),
+    ("cdist", lambda q, k: ((q, k), {})),
+])  # fmt: skip
+def test_rows_of_any_product_are_queries_and_keys(name, given):
+    q, k = torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
+    args, kwargs = given(q, k)
+    rows = of(name, args, kwargs).rows()
+    assert [x.shape[-2:] for x in rows] == [(Q, D), (K, D)]
+
+
+def test_a_product_with_a_parameter_or_with_whole_numbers_is_none():
+    q, weight = torch.randn(Q, D), nn.Parameter(torch.randn(K, D))
+    for other in (weight, weight.T, torch.ones(D, K).long(), torch.ones(D)):
+        assert of("matmul", (q, other), {}) is None
+    for equation in ("qd->qd", "...d,kd->...k", "qd,kd->kq", "qd,kd->q", "qd,kd->qkd"):
+        assert equation == "qd,kd->kq" or of("einsum", (equation, q, torch.randn(K, D)), {}) is None
+
+
+@pytest.mark.parametrize("N", [D, 5, 9])
+def test_a_sum_over_tokens_mixes_channels_and_one_over_features_does_not(N):
+    made = torch.randn(B, N, 2 * H * D)
+    q, k = made.view(B, N, 2, H, D).permute(2, 0, 3, 1, 4)
+    last = Projection(made.shape, -1)
+    assert not mixes_channels(of("matmul", (q, k.mT), {}), last)
+    assert mixes_channels(of("matmul", (q.mT, k), {}), last)
+    assert not mixes_channels(of("matmul", (q.mT, k), {}), None)
+
+
+@pytest.mark.parametrize("side", [2, 3])
+def test_a_convolution_has_its_features_first(side):
+    made = torch.randn(B, 2 * H * D, side, side)
+    q, k = made.view(B, 2, H, D, side * side).unbind(1)
+    last = Projection(made.shape, 1)
+    assert not mixes_channels(of("matmul", (q.mT, k), {}), last)
+    assert mixes_channels(of("matmul", (q, k.mT), {}), last)
