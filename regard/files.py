@@ -1,10 +1,16 @@
 """Files that are there whole or not at all: written beside their place, synced, then renamed."""
 
+import errno
+import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
+
+LONGEST_JSON = 64 * 2**20
 
 
 def write(path: Path, content: bytes | str) -> Path:
@@ -25,6 +31,50 @@ def write(path: Path, content: bytes | str) -> Path:
     finally:
         beside.unlink(missing_ok=True)
     return path
+
+
+@contextmanager
+def plain_file(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """A file open for reading, and its size.
+
+    Raises:
+        ValueError: it is a link, a folder, a pipe or a device; nothing was read of it.
+        OSError: it cannot be opened.
+    """
+    # a pipe without a writer would wait for one
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        opened = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"expected {path} to be a plain file, got a link") from None
+        raise
+    status = os.fstat(opened)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(opened)
+        raise ValueError(f"expected {path} to be a plain file, got none")
+    with os.fdopen(opened, "rb") as file:
+        yield file, status.st_size
+
+
+def json_object(path: Path, *, longest: int = LONGEST_JSON) -> dict[str, Any]:
+    """The JSON object in a file of ours.
+
+    Raises:
+        ValueError: it holds none, is too long or no plain file; in one line that names it.
+    """
+    with plain_file(path) as (file, size):
+        if size > longest:
+            raise ValueError(f"{path} has {size} bytes, the most is {longest}")
+        data = file.read(longest)
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{path} is damaged: expected JSON") from None
+    if not isinstance(found, dict):
+        kind = type(found).__name__
+        raise ValueError(f"{path} is damaged: expected a JSON object, got {kind}")
+    return found
 
 
 def tidy(path: Path) -> None:

@@ -8,6 +8,35 @@ import pytest
 from regard import files
 
 
+def linked(path):
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: os.mkfifo(path), "to be a plain file, got none"),
+        (lambda path: path.mkdir(), "to be a plain file, got none"),
+        (linked, "to be a plain file, got a link"),
+        (lambda path: path.write_text("[1]"), "is damaged: expected a JSON object, got list"),
+        (lambda path: path.write_text("[" * 99_999), "is damaged: expected JSON"),
+        (lambda path: path.write_bytes(b"\xff"), "is damaged: expected JSON"),
+        (lambda path: path.write_text("{" + " " * 99 + "}"), "has 101 bytes, the most is 100"),
+    ],
+    ids=["pipe", "folder", "device", "list", "deep", "bytes", "long"],
+)
+def test_what_holds_no_json_object_is_one_line_at_once(tmp_path, make, words):
+    make(tmp_path / "a.json")
+    with pytest.raises(ValueError, match=words):
+        longest = 100 if "bytes, the most" in words else files.LONGEST_JSON
+        files.json_object(tmp_path / "a.json", longest=longest)
+
+
+def test_a_json_object_is_read(tmp_path):
+    (tmp_path / "a.json").write_text('{"a": [1]}')
+    assert files.json_object(tmp_path / "a.json") == {"a": [1]}
+
+
 def test_what_is_written_is_there(tmp_path):
     assert files.write(tmp_path / "a", "été\n").read_bytes() == "été\n".encode()
     files.write(tmp_path / "a", b"other")

@@ -13,6 +13,7 @@ file.
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from contextlib import suppress
@@ -25,6 +26,10 @@ from regard.train import trees
 
 SCHEMA = 1
 _WRITING, _GONE = ".writing-", ".gone-"
+# What a manifest may name: a tree, or the state.
+_FILE = re.compile(r"[A-Za-z0-9_]+\.safetensors|state\.json")
+LONGEST_MANIFEST = 2**20
+LONGEST_POINTER = 100
 
 
 class DamagedError(ValueError):
@@ -67,9 +72,13 @@ def latest(folder: Path) -> int | None:
     there, pointer = steps(folder), folder / "latest"
     if not there:
         return None
-    if not pointer.exists():
+    if not os.path.lexists(pointer):
         return there[-1]  # killed before the first pointer was written
-    pointed = pointer.read_text(errors="replace").strip()
+    try:
+        with files.plain_file(pointer) as (file, _):
+            pointed = file.read(LONGEST_POINTER).decode(errors="replace").strip()
+    except ValueError:
+        pointed = ""
     found = [step for step in there if name(step) == pointed]
     if not found:
         raise _offering(
@@ -122,13 +131,13 @@ def load(
         manifest, read = _read(folder / name(step), only)
     except DamagedError as error:
         raise _offering(error, folder, step) from None
-    state = json.loads(read["state.json"])
-    found = {
-        group: trees.unpacked(_tensors(read[f"{group}.safetensors"]), node)
-        for group, node in state["trees"].items()
-        if f"{group}.safetensors" in read
-    }
-    return Checkpoint(step, found, state["state"], manifest["best"])
+    try:
+        return _unpacked(manifest, read)
+    except MemoryError:
+        raise
+    except Exception as error:  # the sums are right: whoever wrote it wrote something else
+        where = folder / name(step) / "state.json"
+        raise DamagedError(f"{where} is of no training: {type(error).__name__}") from None
 
 
 def back(folder: Path, step: int) -> None:
@@ -195,6 +204,18 @@ def _is_whole(path: Path) -> bool:
     return False
 
 
+def _unpacked(manifest: dict[str, Any], read: dict[str, bytes]) -> Checkpoint:
+    state = json.loads(read["state.json"])
+    found = {
+        group: trees.unpacked(_tensors(read[f"{group}.safetensors"]), node)
+        for group, node in state["trees"].items()
+        if f"{group}.safetensors" in read
+    }
+    if not isinstance(state["state"], dict):
+        raise TypeError
+    return Checkpoint(manifest["step"], found, state["state"], manifest["best"])
+
+
 def _read(
     path: Path, only: tuple[str, ...] | None = None
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -204,34 +225,63 @@ def _read(
     for title, facts in manifest["files"].items():
         if only is not None and title.removesuffix(".safetensors") not in ("state.json", *only):
             continue
-        try:
-            data = (path / title).read_bytes()
-        except FileNotFoundError:
-            raise DamagedError(f"{path / title} is missing") from None
-        if len(data) != facts["bytes"]:
-            raise DamagedError(f"{path / title} is damaged ({len(data)} of {facts['bytes']} bytes)")
-        if _facts(data) != facts:
-            raise DamagedError(f"{path / title} is damaged (its sha256 is another)")
-        read[title] = data
+        read[title] = _verified(path / title, facts)
     return manifest, read
 
 
+def _verified(path: Path, facts: dict[str, Any]) -> bytes:
+    """The bytes of a file, which must be a plain one of the size and the sum that were recorded."""
+    try:
+        with files.plain_file(path) as (file, size):
+            if size != facts["bytes"]:
+                raise DamagedError(f"{path} is damaged ({size} of {facts['bytes']} bytes)")
+            data = file.read(size)
+    except FileNotFoundError:
+        raise DamagedError(f"{path} is missing") from None
+    except DamagedError:
+        raise
+    except ValueError as error:
+        raise DamagedError(f"{path} is damaged ({error})") from None
+    if _facts(data) != facts:
+        raise DamagedError(f"{path} is damaged (its sha256 is another)")
+    return data
+
+
 def _manifest(path: Path) -> dict[str, Any]:
+    """What a checkpoint says of its files; whatever it names is a file of a checkpoint."""
     file = path / "manifest.json"
     try:
-        manifest = json.loads(file.read_bytes())
+        manifest = files.json_object(file, longest=LONGEST_MANIFEST)
         schema, said = manifest.pop("schema"), manifest.pop("sha256")
     except FileNotFoundError:
         raise DamagedError(f"{file} is missing") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, OSError):
         raise DamagedError(f"{file} is damaged (no manifest)") from None
     if schema != SCHEMA:
-        raise DamagedError(f"{file}: expected schema {SCHEMA}, got {schema}")
+        raise DamagedError(f"{file}: expected schema {SCHEMA}, got {schema!r:.40}")
     if said != _sum(manifest):
         raise DamagedError(f"{file} is damaged (its sha256 is another)")
-    if name(manifest["step"]) != path.name:
-        raise DamagedError(f"{file} is damaged (it is of step {manifest['step']})")
+    step, best, named = (manifest.get(word) for word in ("step", "best", "files"))
+    if type(step) is not int or step < 0 or name(step) != path.name:
+        raise DamagedError(f"{file} is damaged (it is of step {step!r:.40})")
+    if not (best is None or _is_step(best)) or not isinstance(named, dict):
+        raise DamagedError(f"{file} is damaged (no manifest)")
+    for title, facts in named.items():
+        if not _FILE.fullmatch(title) or not _are_facts(facts):
+            raise DamagedError(f"{file} is damaged (it names {title!r:.60}, no file of ours)")
+    if "state.json" not in named:
+        raise DamagedError(f"{file} is damaged (it names no state.json)")
     return manifest
+
+
+def _is_step(number: Any) -> bool:
+    return type(number) is int and number >= 0
+
+
+def _are_facts(facts: Any) -> bool:
+    kinds = {"bytes": int, "sha256": str}
+    given = {key: type(value) for key, value in facts.items()} if isinstance(facts, dict) else {}
+    return given == kinds
 
 
 def _tensors(data: bytes) -> dict[str, Any]:

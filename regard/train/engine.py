@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -119,18 +119,30 @@ class Engine:
         return *losses, norm
 
     def settle(self) -> list[Settled]:
-        """Wait for the device and read the losses since then; refuse what is not finite."""
+        """Wait for the device and read the losses since then; refuse what is not finite.
+
+        A gradient that is not finite is refused too, unless a scaler has skipped its step: the
+        weights are lost with it, and the loss of the next step would be the first to show it.
+        """
         settled = self.running.settle(self._total)
+        scaled = bool(self.fabric.strategy.precision.state_dict())
+        lost = [s for s in settled if not (s.norm is None or scaled or math.isfinite(s.norm))]
         for one in settled:
             if not math.isfinite(one.loss):
-                raise self._diverged(f"the loss of step {one.step} is {one.loss}")
+                raise self._diverged(f"the loss of step {one.step} is {one.loss}", lost)
+            if one in lost:
+                raise self._diverged(f"the gradient of step {one.step} is {one.norm}", lost)
         return settled
+
+    def refuse_lost_weights(self) -> None:
+        """Wait for the device, and refuse weights that are not finite."""
+        if not trees.finite(list(self.model.parameters())):
+            raise self._diverged(f"the weights after step {self.step} are not finite")
 
     def save(self) -> None:
         """Write a checkpoint of this step."""
         self.settle()
-        if not trees.finite(list(self.model.parameters())):
-            raise self._diverged(f"the weights after step {self.step} are not finite")
+        self.refuse_lost_weights()
         everyones = self._gathered(randomness.state())
         if self.fabric.is_global_zero:
             checkpoints.save(self.folder, self._checkpoint(everyones), keep=self.training.keep)
@@ -139,6 +151,14 @@ class Engine:
     def load(self, step: int) -> None:
         """Go on from the checkpoint of `step`, as if nothing had happened."""
         found = checkpoints.load(self.folder, step)
+        try:
+            self._go_on_from(found)
+        except (LookupError, TypeError, AttributeError) as error:
+            where = self.folder / checkpoints.name(step)
+            raise ValueError(f"{where} is of no training: {type(error).__name__}") from None
+
+    def _go_on_from(self, found: Checkpoint) -> None:
+        step = found.step
         state, kind = found.state, self.training.optimizer.kind
         if state["optimizer"] != kind:
             raise ValueError(
@@ -254,13 +274,14 @@ class Engine:
                 f"{where} is of another model: {str(error).splitlines()[-1].strip()}"
             ) from None
 
-    def _diverged(self, what: str) -> DivergedError:
+    def _diverged(self, what: str, lost: Sequence[Settled] = ()) -> DivergedError:
+        counted = f" (gradients of {len(lost)} steps are not finite)" if len(lost) > 1 else ""
         if self.saved is None:
-            return DivergedError(f"fit: {what}; nothing was saved: begin with finite weights")
-        return DivergedError(
-            f"fit: {what}; {checkpoints.name(self.saved)} is whole: go on from there with a lower "
-            "rate or clip"
-        )
+            way_out = "nothing was saved: begin with finite weights"
+        else:
+            saved = checkpoints.name(self.saved)
+            way_out = f"{saved} is whole: go on from there with a lower rate or clip"
+        return DivergedError(f"fit: {what}; {way_out}{counted}")
 
 
 class _Held:

@@ -20,9 +20,10 @@ import torch
 
 from regard import config as configs
 from regard import files
-from regard.train import interrupts
+from regard.train import interrupts, run_lock
 from regard.train.interrupts import Asked
 from regard.train.progress import Text
+from regard.train.run_lock import BusyError
 
 # The command line, as each of several trainings side by side calls it.
 PROGRAM = (sys.executable, "-m", "regard")
@@ -102,7 +103,9 @@ class Cell:
     def failed(self) -> str | None:
         """Why it ended before its end, if that was an error."""
         path = self._failure
-        return json.loads(path.read_text(encoding="utf-8"))["error"] if path.exists() else None
+        if not path.exists():
+            return None
+        return str(files.json_object(path).get("error", "unknown"))
 
     @property
     def state(self) -> str:
@@ -194,7 +197,7 @@ def one_by_one(
     for place, cell in enumerate(plan.cells, 1):
         if not cell.finished:
             tell(f"{cell.name}: {place} of {len(plan.cells)}")
-            if _trained(cell, run, report(cell)) == "interrupted":
+            if _trained(cell, run, report(cell), tell) == "interrupted":
                 return
         tell(f"{cell.name}: {cell.state}")
 
@@ -245,8 +248,10 @@ def _cell(plan: Plan, row: Row, seed: int) -> Cell:
     config = configs.override(plan.grid.base, settings)
     cell = Cell(row, seed, config, plan.folder / f"{row.slug}-seed{seed}")
     if cell.begun:
-        told = json.loads((cell.folder / "config.json").read_text(encoding="utf-8"))
-        before = configs.restored(type(config), told["settings"])
+        told = files.json_object(cell.folder / "config.json").get("settings")
+        if not isinstance(told, dict):
+            raise ValueError(f"grid: {cell.folder / 'config.json'} is damaged: it has no settings")
+        before = configs.restored(type(config), told)
         if before != config:
             was, now = configs.plain(before), configs.plain(config)
             others = ", ".join(name for name in now if was[name] != now[name])
@@ -261,12 +266,21 @@ def _together(settings: Sequence[str]) -> list[str]:
     return list({setting.partition("=")[0]: setting for setting in settings}.values())
 
 
-def _trained(cell: Cell, run: Callable[..., Any], report: Any) -> str:
+def _trained(cell: Cell, run: Callable[..., Any], report: Any, tell: Callable[[str], None]) -> str:
     """How a training in this process stopped."""
+    try:
+        run_lock.refuse_busy(cell.folder)
+    except BusyError as error:
+        tell(f"{cell.name}: {error}")
+        return "busy"
     cell.forgive()
     where = {"resume": cell.folder} if cell.begun else {"out": cell.folder}
     try:
         return str(run(cell.config, report=report, **where).stopped)
+    except BusyError as error:
+        # begun in this moment by another process; it is that one's to say how it ends
+        tell(f"{cell.name}: {error}")
+        return "busy"
     # whatever it is, a table of many hours goes on without this row
     except Exception as error:
         cell.fail(f"{type(error).__name__}: {error}", traceback.format_exc())

@@ -74,10 +74,20 @@ def cut(path: Path, step: int) -> None:
 def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         if line.endswith(b"\n"):
-            try:
-                yield line, json.loads(line)
-            except ValueError:
-                raise ValueError(f"{path}: expected JSON in line {number}, got another") from None
+            yield line, _read(line, f"{path}: expected JSON in line {number}")
+
+
+def _read(line: bytes, expected: str) -> dict[str, Any]:
+    """A line that says what happened at which step."""
+    try:
+        read = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{expected}, got another") from None
+    if not isinstance(read, dict) or type(read.get("step")) is not int:
+        raise ValueError(f"{expected} with a step, got {line[:60]!r}")
+    if not isinstance(read.get("event"), str) or not isinstance(read.get("metrics", {}), dict):
+        raise ValueError(f"{expected} with an event, got {line[:60]!r}")
+    return read
 
 
 def _plain(value: Any) -> Any:

@@ -16,6 +16,7 @@ from regard.train.engine import Engine, Loss
 from regard.train.interrupts import Asked
 from regard.train.journal import Journal
 from regard.train.progress import News, Report, silent
+from regard.train.run_lock import BusyError, hold_lock
 from regard.train.settings import Training
 from regard.train.stream import Batches
 
@@ -64,6 +65,7 @@ def fit(
             after it is deleted.
 
     Raises:
+        BusyError: another training lives in the folder.
         DamagedError: the checkpoint is not what was written; the message names one that is.
         DivergedError: the loss or the weights are not finite; no such weights are saved.
         OSError: a file could not be written; the checkpoint before is whole.
@@ -79,6 +81,7 @@ def fit(
         if training.compiled and fabric.device.type != "cuda":
             outside.enter_context(compiling.asked())
         run = fabric.broadcast(run)
+        _hold_lock(run, fabric, outside)
         step = _resumed(run / "checkpoints", resume)
         if step is not None and step > training.steps:
             raise ValueError(
@@ -96,6 +99,19 @@ def fit(
         stopped = teller.told(lambda: _trained(engine, judge, teller, asked))
         engine.load_best()
     return Fitted(model, engine.step, stopped, engine.stopping.metrics, engine.seconds)
+
+
+def _hold_lock(run: Path, fabric: Any, outside: ExitStack) -> None:
+    """Hold the lock of the run in the first process; all processes refuse a run that is busy."""
+    refused = None
+    if fabric.is_global_zero:
+        try:
+            outside.enter_context(hold_lock(run))
+        except BusyError as error:
+            refused = str(error)
+    refused = fabric.broadcast(refused)
+    if refused is not None:
+        raise BusyError(refused)
 
 
 def _resumed(folder: Path, resume: bool | str) -> int | None:
@@ -198,7 +214,9 @@ class _Teller:
         """An interval of steps is over."""
         engine = self._engine
         engine.settle()
-        loss, norm, tokens = engine.running.report()
+        if not engine.training.clip:
+            engine.refuse_lost_weights()  # no norm has told of a gradient that is not finite
+        loss, norm, tokens, nonfinite = engine.running.report()
         now = time.perf_counter()
         speed = self._tokens / max(1e-9, now - self._last - self._paused)
         self._tokens, self._paused, self._last = 0, 0.0, now
@@ -210,12 +228,18 @@ class _Teller:
             loss=loss,
             norm=norm,
             rate=engine.rate,
+            # a gradient scaler skips such steps; without one they end the training
+            **({"nonfinite_gradients": nonfinite} if nonfinite else {}),
             tokens=tokens,
             tokens_a_second=speed,
             seconds=engine.seconds,
         )
         steps = engine.training.steps
         self._report.trained(News(engine.step, steps, loss, engine.rate, speed, left))
+        if nonfinite:
+            self._report.note(
+                f"step {engine.step:,}  the gradients of {nonfinite:,} steps were not finite"
+            )
 
     def judged(self, metrics: dict[str, float], best: bool) -> None:
         """The judge has spoken."""

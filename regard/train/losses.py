@@ -1,5 +1,6 @@
 """The losses since the last report, left on the device until somebody asks for them."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,6 +15,18 @@ class Settled(NamedTuple):
     loss: float
     tokens: int
     norm: float | None
+
+
+class Interval(NamedTuple):
+    """The steps between two reports: the mean loss by tokens, and the mean norm of gradients.
+
+    Norms that are not finite are counted, and are no part of the mean.
+    """
+
+    loss: float
+    norm: float | None
+    tokens: int
+    nonfinite: int
 
 
 class _Pending(NamedTuple):
@@ -65,10 +78,12 @@ class Running:
         self.settled += new
         return new
 
-    def report(self) -> tuple[float, float | None, int]:
-        """The mean loss by tokens, the mean norm, the tokens; then a new interval begins."""
+    def report(self) -> Interval:
+        """How the steps since the last report went; then a new interval begins."""
         settled, self.settled = self.settled, []
         tokens = sum(s.tokens for s in settled)
         loss = sum(s.loss * s.tokens for s in settled) / max(1, tokens)
         norms = [s.norm for s in settled if s.norm is not None]
-        return loss, sum(norms) / len(norms) if norms else None, tokens
+        finite = [norm for norm in norms if math.isfinite(norm)]
+        mean = sum(finite) / len(finite) if finite else None
+        return Interval(loss, mean, tokens, len(norms) - len(finite))

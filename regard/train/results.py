@@ -183,8 +183,7 @@ def _compared(plan: Plan, ours: list[Cell], there: dict[str, Any]) -> str | None
 
 
 def _card(cell: Cell) -> dict[str, Any]:
-    card: dict[str, Any] = json.loads((cell.folder / "card.json").read_text(encoding="utf-8"))
-    return card
+    return files.json_object(cell.folder / "card.json")
 
 
 def _mean(row: dict[str, Any], name: str) -> str:

@@ -15,7 +15,7 @@ import torch
 
 from regard import config as configs
 from regard import files
-from regard.train import checkpoints
+from regard.train import checkpoints, run_lock
 
 SCHEMA = 1
 RUNS = Path("runs")
@@ -53,13 +53,15 @@ def opened(
     """
     told: dict[str, Any] = {"schema": SCHEMA, "recipe": recipe, "settings": configs.plain(config)}
     if resume is not None:
-        before = json.loads((resume / "config.json").read_text(encoding="utf-8"))
-        _refuse_changes(before["settings"], told["settings"], resume, step)
+        run_lock.refuse_busy(resume)
+        before = files.json_object(resume / "config.json")
+        _refuse_changes(before.get("settings"), told["settings"], resume, step)
         _refuse_other_data(resume / "data.json", data)
         files.write(resume / "config.json", _text({**before, **told}))
         return resume
     folder = out or RUNS / recipe / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     if (folder / "config.json").exists():
+        run_lock.refuse_busy(folder)
         raise ValueError(f"run: {folder} has a run in it; take --resume {folder}, or another --out")
     folder.mkdir(parents=True, exist_ok=True)
     files.write(folder / "data.json", _text(data))
@@ -67,17 +69,18 @@ def opened(
     return folder
 
 
-def _refuse_changes(
-    before: dict[str, Any], after: dict[str, Any], run: Path, step: int | None
-) -> None:
+def _refuse_changes(before: Any, after: dict[str, Any], run: Path, step: int | None) -> None:
     """Refuse other settings for a run that goes on, apart from those of the training."""
+    if not isinstance(before, dict) or not isinstance(before.get("training"), dict):
+        raise ValueError(f"run: {run / 'config.json'} is damaged: it has no settings of a training")
     for name in sorted(before.keys() | after.keys()):
         if name != "training" and before.get(name) != after.get(name):
             raise ValueError(
                 f"run: only training.… may change when {run} goes on, got another {name}"
             )
     was, now = before["training"], after["training"]
-    if was["seed"] != now["seed"] or was["optimizer"]["kind"] != now["optimizer"]["kind"]:
+    kind = was["optimizer"].get("kind") if isinstance(was.get("optimizer"), dict) else None
+    if was.get("seed") != now["seed"] or kind != now["optimizer"]["kind"]:
         raise ValueError(f"run: the seed and the kind of optimizer may not change in {run}")
     done = (checkpoints.latest(run / "checkpoints") or 0) if step is None else step
     if now["steps"] < done:
@@ -85,7 +88,7 @@ def _refuse_changes(
 
 
 def _refuse_other_data(path: Path, data: dict[str, Any]) -> None:
-    if json.loads(path.read_text(encoding="utf-8")) != data:
+    if files.json_object(path) != data:
         raise ValueError(
             f"run: the data is not what it was when {path.parent} began; put it back, or begin "
             "another run"
@@ -94,9 +97,9 @@ def _refuse_other_data(path: Path, data: dict[str, Any]) -> None:
 
 def circumstances(run: Path, *, seconds: float, device: str) -> dict[str, Any]:
     """What a number may depend on beside the settings: for the card of a model."""
-    began = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    began = files.json_object(run / "config.json")
     return {
-        "command": began["command"],
+        "command": str(began.get("command", "")),
         "hardware": hardware(device),
         "versions": versions(),
         "seconds": round(seconds, 1),

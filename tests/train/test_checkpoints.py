@@ -1,11 +1,13 @@
 import errno
+import hashlib
 import json
+import os
 from contextlib import suppress
 
 import pytest
 import torch
 
-from regard.train import DamagedError
+from regard.train import DamagedError, checkpoints
 from regard.train.checkpoints import Checkpoint, back, latest, load, name, save, steps, tidy, whole
 from tests.train import toy
 
@@ -127,6 +129,99 @@ def test_another_schema_is_refused(tmp_path):
     path = saved(tmp_path, 5) / name(5) / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 2}))
     with pytest.raises(DamagedError, match=r"manifest\.json: expected schema 1, got 2"):
+        load(tmp_path)
+
+
+def forged(folder, **changed):
+    """A manifest of another hand, whose sum is right."""
+    path = folder / name(5) / "manifest.json"
+    told = {k: v for k, v in json.loads(path.read_text()).items() if k not in ("schema", "sha256")}
+    told |= changed
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps({"schema": 1, **told, "sha256": digest}))
+
+
+FACTS = {"bytes": 1, "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        *("../../../etc/hostname", "/dev/zero", "..", "", "a/b.safetensors", "state.json/.."),
+        *("model.safetensors\0", "model.safetensors\n", "C:model.safetensors", "é.safetensors"),
+        *(".safetensors", "manifest.json", "model.pickle", "x" * 9999),
+    ],
+)
+def test_a_manifest_names_files_of_its_own_folder_alone(tmp_path, title, monkeypatch):
+    forged(saved(tmp_path, 5), files={"state.json": FACTS, title: FACTS})
+    read = []
+    monkeypatch.setattr(checkpoints, "_verified", lambda path, facts: read.append(path))
+    with pytest.raises(DamagedError, match=r"is damaged \(it names .*, no file of ours\)") as told:
+        load(tmp_path)
+    assert not read and len(str(told.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"files": 3}, {"files": {}}, {"files": {"state.json": 7}}, {"best": "x"}, {"best": 1.5}),
+        *({"step": "5"}, {"step": None}, {"step": True}, {"step": -5}, {"step": 10**4000}),
+        {"files": {"state.json": {"bytes": -1.0, "sha256": "x"}}},
+        {"files": {"state.json": {"bytes": True, "sha256": "x"}}},
+        {"files": {"state.json": FACTS | {"more": 1}}},
+    ],
+    ids=lambda changed: str(changed)[:40],
+)
+def test_a_manifest_that_is_none_is_one_sentence(tmp_path, changed):
+    forged(saved(tmp_path, 5), **changed)
+    with pytest.raises(DamagedError, match=r"manifest\.json is damaged") as told:
+        load(tmp_path)
+    assert len(str(told.value)) < 400
+
+
+def harmed(path, kind):
+    """The file at `path`, gone and in its place something that must not be read."""
+    path.rename(path.parent.parent / "elsewhere")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else path.parent.parent / "elsewhere")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "link"])
+@pytest.mark.parametrize("file", ["model.safetensors", "state.json", "manifest.json"])
+def test_what_is_no_plain_file_is_not_read(tmp_path, file, kind):
+    harmed(saved(tmp_path, 5) / name(5) / file, kind)
+    with pytest.raises(DamagedError, match=rf"{file} is damaged"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "link"])
+def test_a_pointer_that_is_no_plain_file_is_damaged(tmp_path, kind):
+    harmed(saved(tmp_path / "run", 5) / "latest", kind)
+    with pytest.raises(DamagedError, match=r"latest is damaged .* the checkpoint of step 5 is"):
+        latest(tmp_path / "run")
+
+
+def test_a_size_that_is_another_is_refused_before_anything_is_read(tmp_path):
+    path = saved(tmp_path, 5) / name(5) / "model.safetensors"
+    os.truncate(path, 2**40)  # a hole, which takes no room on the disk and all memory when read
+    with pytest.raises(DamagedError, match=r"\(1099511627776 of \d+ bytes\)"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "state", [b"[]", b"x", b'{"trees": {}, "state": []}', b'{"trees": {"model": {"tensor": 3}}}']
+)
+def test_a_state_of_no_training_is_one_sentence(tmp_path, state):
+    path = saved(tmp_path, 5) / name(5)
+    (path / "state.json").write_bytes(state)
+    listed = json.loads((path / "manifest.json").read_text())["files"]
+    facts = {"bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()}
+    forged(tmp_path, files=listed | {"state.json": facts})
+    with pytest.raises(DamagedError, match=r"state\.json is of no training: \w+Error$"):
         load(tmp_path)
 
 

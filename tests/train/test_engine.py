@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -163,6 +164,32 @@ def test_a_loss_that_is_not_finite_is_named_by_its_step(tmp_path):
         stepped(ours, 4)
 
 
+def root_of_nothing(ours, step):
+    """A loss that is finite in that step, with gradients that are not."""
+    return lambda model, batch: (
+        toy.loss(model, batch)
+        + ((model[0].weight * 0).sum().sqrt() if ours[0].step == step - 1 else 0)
+    )
+
+
+def test_a_gradient_that_is_not_finite_is_named_before_the_loss_is_lost(tmp_path):
+    ours = []
+    ours.append(engine(tmp_path, loss=root_of_nothing(ours, 3)))
+    stepped(ours[0], 2)
+    ours[0].update()
+    with pytest.raises(DivergedError, match="fit: the gradient of step 3 is nan; nothing was save"):
+        ours[0].settle()
+
+
+def test_gradients_that_are_not_finite_are_counted(tmp_path):
+    ours = []
+    ours.append(engine(tmp_path, loss=root_of_nothing(ours, 1)))
+    for _ in range(3):
+        ours[0].update()
+    with pytest.raises(DivergedError, match=r"step 1 is nan.* \(gradients of 3 steps are not fin"):
+        ours[0].settle()
+
+
 def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     ours = engine(tmp_path)
     ours.save()
@@ -173,6 +200,15 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     ):
         ours.save()
     assert checkpoints.steps(tmp_path) == [0]
+
+
+@pytest.mark.parametrize("state", [{}, {"optimizer": "adam"}])
+def test_a_state_that_lacks_something_is_one_sentence(tmp_path, state):
+    engine(tmp_path).save()
+    found = checkpoints.load(tmp_path)
+    checkpoints.save(tmp_path, replace(found, step=1, state=state))
+    with pytest.raises(ValueError, match=r"step-00000001 is of no training: \w+Error$"):
+        engine(tmp_path).load(1)
 
 
 def test_another_optimizer_is_refused(tmp_path):

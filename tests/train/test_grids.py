@@ -13,6 +13,7 @@ import pytest
 
 from regard.train import grids, silent
 from regard.train.grids import Grid, Row, one_by_one, planned, side_by_side
+from regard.train.run_lock import hold_lock
 from tests.train import tabled
 from tests.train.tabled import GRIDS, WAITS, Config, Training
 
@@ -192,3 +193,25 @@ def test_every_line_says_whose_it_is():
     named.write("one\ntwo\n")
     named.flush()
     assert stream.getvalue() == "dot-seed0: one\ndot-seed0: two\n"
+
+
+def test_a_row_that_another_process_trains_is_left_to_it(tmp_path):
+    table = plan(tmp_path, only="narrow-one")
+    busy, other = table.cells
+    with hold_lock(busy.folder):
+        told = trained(table)
+    assert f"{busy.name}: run: {busy.folder} is being trained by process {os.getpid()}" in told[1]
+    assert (busy.failed, busy.finished, other.finished) == (None, False, True)
+    trained(table)
+    assert busy.finished
+
+
+def test_a_damaged_folder_of_a_row_is_one_sentence(tmp_path):
+    cell = plan(tmp_path).cells[0]
+    cell.folder.mkdir(parents=True)
+    (cell.folder / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"grid: .*config\.json is damaged: it has no settings"):
+        plan(tmp_path)
+    (cell.folder / "failed.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"failed\.json is damaged: expected a JSON"):
+        _ = cell.failed

@@ -6,6 +6,8 @@ import pytest
 from regard.train.journal import Journal, cut, lines
 from tests.train import toy
 
+LINE = '{"event": "train", "step": 1}'
+
 
 def written(path, *steps):
     with Journal(path) as journal:
@@ -68,9 +70,38 @@ def test_no_journal_is_nothing_to_cut(tmp_path):
 
 
 def test_a_broken_line_is_named(tmp_path):
-    (tmp_path / "j.jsonl").write_text('{"step": 1}\nwhat\n{"step": 2}\n')
+    (tmp_path / "j.jsonl").write_text(f"{LINE}\nwhat\n{LINE}\n")
     with pytest.raises(ValueError, match=r"j\.jsonl: expected JSON in line 2"):
         lines(tmp_path / "j.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("[]", "with a step"),
+        ("3", "with a step"),
+        ("{}", "with a step"),
+        ('{"event": "train"}', "with a step"),
+        ('{"event": "train", "step": null}', "with a step"),
+        ('{"event": "train", "step": true}', "with a step"),
+        ('{"step": 1}', "with an event, got"),
+        ('{"step": 1, "event": ["train"]}', "with an event, got"),
+        ('{"step": 1, "event": "judge", "metrics": [1]}', "with an event, got"),
+        ("[" * 100_000, "got another"),
+        ('{"step": 1' + "0" * 5000 + "}", "got another"),
+        ("\udcff", "got another"),
+        ('{"step": "' + "x" * 100_000 + '"}', "with a step"),
+    ],
+    ids=lambda given: given[:20],
+)
+def test_a_damaged_line_is_one_short_sentence_read_or_cut(tmp_path, line, words):
+    (tmp_path / "j.jsonl").write_bytes(f"{LINE}\n{line}\n".encode(errors="surrogateescape"))
+    for work in (lines, lambda path: cut(path, 1)):
+        with pytest.raises(
+            ValueError, match=rf"j\.jsonl: expected JSON in line 2.*{words}"
+        ) as told:
+            work(tmp_path / "j.jsonl")
+        assert len(str(told.value)) < 400
 
 
 def test_tensorboard_gets_the_numbers_if_it_is_there(tmp_path, monkeypatch):

@@ -386,6 +386,21 @@ def test_a_loss_that_is_not_finite_ends_it_and_nothing_bad_is_saved(tmp_path):
     assert checkpoints.latest(tmp_path / "checkpoints") == 5
 
 
+@pytest.mark.parametrize(("clip", "words"), [(1.0, "the gradient of"), (0.0, "the weights after")])
+def test_a_lost_gradient_ends_it_with_the_interval_whose_losses_are_finite(tmp_path, clip, words):
+    calls = []
+
+    def loss(model, batch):
+        calls.append(batch)
+        lost = (model[0].weight * 0).sum().sqrt()  # nought, with a gradient that is no number
+        return toy.loss(model, batch) + (lost if len(calls) == 6 else 0)
+
+    # step 6 is the last of its interval, and no checkpoint is due there
+    with pytest.raises(DivergedError, match=f"{words} step 6 .*; step-00000005 is whole"):
+        trained(tmp_path, loss=loss, judge=None, clip=clip)
+    assert [line["step"] for line in toy.said(tmp_path)] == [3]
+
+
 @pytest.mark.parametrize("survived", [18, 23, 40, 60])
 def test_after_a_full_disk_it_goes_on_to_the_same_losses(tmp_path, whole, monkeypatch, survived):
     full = OSError(errno.ENOSPC, "No space left on device")

@@ -20,8 +20,16 @@ def test_the_mean_of_an_interval_is_by_tokens():
     added(running, 1, 1.0, tokens=3, norm=2.0)
     added(running, 2, 5.0, tokens=1, norm=4.0)
     running.settle()
-    assert running.report() == (2.0, 3.0, 4)
+    assert running.report() == (2.0, 3.0, 4, 0)
     assert running.settled == []
+
+
+def test_norms_that_are_not_finite_are_counted_and_no_part_of_the_mean():
+    running = Running()
+    for step, norm in enumerate([2.0, float("nan"), 4.0, float("inf")]):
+        added(running, step, 1.0, norm=norm)
+    running.settle()
+    assert running.report() == (1.0, 3.0, 4, 2)
 
 
 def test_what_is_settled_once_is_not_settled_again():

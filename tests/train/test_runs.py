@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from regard.config import plain
-from regard.train import Checkpoint, Optimizer, Training, checkpoints, runs
+from regard.train import BusyError, Checkpoint, Optimizer, Training, checkpoints, run_lock, runs
 
 
 @dataclass(frozen=True)
@@ -100,3 +100,26 @@ def test_a_refused_change_leaves_the_run_as_it_was(tmp_path, config, message):
 def test_hardware_and_versions_are_told():
     assert runs.hardware().endswith("threads")
     assert {"python", "torch", "numpy"} <= runs.versions().keys()
+
+
+def test_a_run_that_is_being_trained_is_left_alone(tmp_path):
+    folder = begun(tmp_path / "x")
+    before = (folder / "config.json").read_bytes()
+    with run_lock.hold_lock(folder):
+        for told in ({"resume": folder}, {"out": folder}):
+            with pytest.raises(BusyError, match=f"run: {folder} is being trained by process"):
+                opened(Config(training=Training(steps=20_000)), **told)
+    assert (folder / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"settings": 3}', '{"settings": {"training": 1}}']
+)
+@pytest.mark.parametrize("file", ["config.json", "data.json"])
+def test_a_damaged_run_is_one_sentence(tmp_path, file, text):
+    folder = begun(tmp_path)
+    (folder / file).write_text(text)
+    with pytest.raises(
+        ValueError, match=r"config\.json is damaged|data\.json is dama|the data is n"
+    ):
+        opened(resume=folder)

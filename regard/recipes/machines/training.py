@@ -74,13 +74,13 @@ def _judge(task: Any, further: Any = None) -> Any:
 
 def _learned(folder: Path, rows: int) -> dict[str, int | float | None]:
     """After how many episodes, and seconds, held-out ones cost less than a tenth of a bit."""
-    seconds: dict[int, float] = {}
+    seconds: dict[int, float | None] = {}
     for line in journal.lines(folder / "journal.jsonl"):
         # what is not finite is null in a journal
         bits = line.get("metrics", {}).get("bits")
         if line["event"] == "train":
-            seconds[line["step"]] = line["seconds"]
-        elif line["event"] == "judge" and bits is not None and bits < SOLVED:
+            seconds[line["step"]] = line.get("seconds")
+        elif line["event"] == "judge" and isinstance(bits, int | float) and bits < SOLVED:
             at = line["step"]
             return {"solved_after": at * rows, "solved_seconds": seconds.get(at)}
     return {"solved_after": None, "solved_seconds": None}

@@ -1,6 +1,5 @@
 """How good a translator is: on pairs held out of its training, or on any others."""
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard import config as configs
+from regard import files
 from regard.data import bootstrap, ordered
 from regard.data.batches import END, TokenBatches
 from regard.data.bleu import bleu, needed
@@ -127,7 +127,7 @@ def compared(ours: list[Path], theirs: list[Path]) -> str:
     """How much better the translations of some runs are than those of others, seed by seed."""
     said = []
     for a, b in zip(ours, theirs, strict=True):
-        card = json.loads((a / "card.json").read_text(encoding="utf-8"))
+        card = files.json_object(a / "card.json")
         data = configs.restored(Config, card["settings"]).data
         name, pairs = next(iter(data.tests().items()))
         mine, other = (

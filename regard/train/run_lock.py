@@ -1,0 +1,77 @@
+"""One training a folder: an OS lock that the kernel frees when its process dies, however it dies.
+
+Windows has no such lock, and some network file systems know none: nothing is locked there.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+NAME = "lock"
+# Whoever only asks holds the lock for a moment.
+TRIES, SECONDS_BETWEEN_TRIES = 5, 0.02
+
+
+class BusyError(ValueError):
+    """Another training lives in the folder; the message says which process that is."""
+
+
+@contextmanager
+def hold_lock(run: Path) -> Iterator[None]:
+    """Hold the lock of a run's folder; BusyError if another training holds it."""
+    if not run.is_dir():
+        run.mkdir(parents=True)
+    opened = os.open(run / NAME, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    try:
+        for attempt in range(TRIES):
+            if _is_locked(opened):
+                break
+            if attempt == TRIES - 1:
+                raise _busy(run, opened)
+            time.sleep(SECONDS_BETWEEN_TRIES)
+        os.ftruncate(opened, 0)
+        os.pwrite(opened, f"{os.getpid()}\n".encode(), 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(opened, 0)
+    finally:
+        os.close(opened)  # which frees the lock
+
+
+def refuse_busy(run: Path) -> None:
+    """Raise BusyError if a training lives in this folder."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with suppress(FileNotFoundError):
+        opened = os.open(run / NAME, flags)
+        try:
+            if not _is_locked(opened):
+                raise _busy(run, opened)
+        finally:
+            os.close(opened)
+
+
+def _is_locked(opened: int) -> bool:
+    """True if this open file now holds the lock, or where there are no locks."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _busy(run: Path, opened: int) -> BusyError:
+    said = os.pread(opened, 20, 0).decode("ascii", errors="replace").strip()
+    process = f"process {said}" if said.isdecimal() else "another process"
+    return BusyError(
+        f"run: {run} is being trained by {process}; wait until it ends, or stop it, then --resume"
+    )
