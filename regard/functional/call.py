@@ -11,7 +11,7 @@ from regard import check
 from regard.check import Number
 from regard.functional import biases, rules
 from regard.functional.biases import Bias
-from regard.functional.precision import lowered
+from regard.functional.precision import has_autocast, lowered
 from regard.functional.rules import Rule
 from regard.functional.scores import Score, known, scaled_dot
 from regard.functional.selects import Gaussian, Select, softmax
@@ -157,7 +157,7 @@ def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:
     b, h, K, d = of_keys
     same = b == B and d == D and of_values[:3] == of_keys[:3] and q.device == k.device == v.device
     there = Q and K and B and h and H % h == 0 and q.is_floating_point()
-    return bool(same and there) and not _casts(q)
+    return bool(same and there) and not has_autocast(q.device)
 
 
 def tensors(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
@@ -170,7 +170,7 @@ def tensors(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
     check.shape(where, "k", k, B=B, H=heads, K=None, D=k.shape[3] if k.dim() == 4 else D)
     check.shape(where, "v", v, B=B, H=heads, K=k.shape[2], Dv=None)
     for name, x in (("k", k), ("v", v)):
-        if x.dtype != q.dtype and not _casts(q):
+        if x.dtype != q.dtype and not has_autocast(q.device):
             raise ValueError(
                 f"{where}: expected {name} of the dtype of q, {_name(q)}, got {_name(x)}"
             )
@@ -180,7 +180,7 @@ def tensors(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
 
 def autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """q, k and v in the dtype that autocast asks for, where it is on; float64 is left alone."""
-    if not _casts(q) or torch.float64 in (q.dtype, k.dtype):
+    if not has_autocast(q.device) or torch.float64 in (q.dtype, k.dtype):
         return q, k, v
     q = lowered(q)
     return q, k.to(q.dtype), v.to(q.dtype)
@@ -226,11 +226,6 @@ def _value(where: str, name: str, given: object, form: str) -> None:
         )
     if not callable(given) and not isinstance(given, Tensor):
         raise ValueError(f"{where}: expected {name} as {form}, got {check.kind(given)}")
-
-
-def _casts(x: Tensor) -> bool:
-    # a meta tensor has no autocast to ask about
-    return x.device.type != "meta" and torch.is_autocast_enabled(x.device.type)
 
 
 def _name(x: Tensor) -> str:

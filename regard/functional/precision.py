@@ -1,7 +1,14 @@
 """Half precision is for storing; sums and softmax run in float32 or better."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial, wraps
+from typing import Any, TypeVar
+
 import torch
 from torch import Tensor
+
+R = TypeVar("R")
 
 
 def wide(x: Tensor) -> Tensor:
@@ -24,9 +31,49 @@ def finest(device: torch.device | None) -> torch.dtype:
     return torch.float32 if device is not None and device.type == "mps" else torch.float64
 
 
+def has_autocast(device: torch.device) -> bool:
+    """True if autocast is on for this device."""
+    # a meta tensor has no autocast to ask about
+    return device.type != "meta" and torch.is_autocast_enabled(device.type)
+
+
 def lowered(x: Tensor) -> Tensor:
     """x in the dtype that autocast asks for, where it is on; float64 is left alone."""
-    # a meta tensor has no autocast to ask about
-    if x.device.type == "meta" or not torch.is_autocast_enabled(x.device.type):
+    if x.dtype == torch.float64 or not has_autocast(x.device):
         return x
-    return x if x.dtype == torch.float64 else x.to(torch.get_autocast_dtype(x.device.type))
+    return x.to(torch.get_autocast_dtype(x.device.type))
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[None]:
+    """A context in which autocast lowers no product on this device."""
+    if not has_autocast(device):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
+
+
+def autocast_as_now(device: torch.device) -> Callable[[], AbstractContextManager[None]]:
+    """What gives a context with the autocast of this moment, on or off, whenever it is called."""
+    if device.type == "meta":
+        return nullcontext
+    enabled, dtype = has_autocast(device), torch.get_autocast_dtype(device.type)
+    return partial(torch.autocast, device.type, dtype=dtype, enabled=enabled)
+
+
+def exactly(function: Callable[..., R]) -> Callable[..., R]:
+    """The function with autocast kept out of it: it would lower the matrix products inside."""
+
+    @wraps(function)
+    def kept(*args: Any, **named: Any) -> R:
+        first = next(x for x in (*args, *named.values()) if isinstance(x, Tensor))
+        with without_autocast(first.device):
+            return function(*args, **named)
+
+    return kept
+
+
+def rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """x in another dtype; what is finite stays so."""
+    most = torch.finfo(dtype).max
+    if most < torch.finfo(x.dtype).max:
+        x = torch.where(x.isinf(), x, x.clamp(-most, most))
+    return x.to(dtype)

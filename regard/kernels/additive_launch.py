@@ -6,6 +6,7 @@ import torch
 import triton
 from torch import Tensor
 
+from regard.functional.precision import exactly
 from regard.kernels import additive_backward as backward
 from regard.kernels import additive_forward as forward
 from regard.kernels.additive_descent import descend
@@ -14,7 +15,6 @@ from regard.kernels.additive_little import descend_at_once
 from regard.kernels.additive_plan import FEW, QUERIES, Block, Plan, Tensors, Tile, power, up
 from regard.kernels.additive_single import descend_single
 from regard.kernels.additive_tiled import fold
-from regard.kernels.operators import exactly
 
 PTX = not triton.knobs.runtime.interpret
 # How many programs fill a card, and how many keys one of them takes at least, when decoding.

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.kernels.operators import exactly, operator, undifferentiated
+from regard.functional.precision import exactly
+from regard.kernels.operators import operator, undifferentiated
 
 # Bytes of a tile, the working set: pass after pass goes over it, and all threads meet after each.
 # On a CPU small enough to stay in cache, large enough that they do not meet too often; elsewhere

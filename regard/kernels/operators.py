@@ -1,12 +1,9 @@
-"""Operators of our own: what a compiler sees whole, and autocast leaves alone."""
+"""Operators of our own: what a compiler sees whole."""
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-
-R = TypeVar("R")
 
 
 def operator(name: str, run: Callable[..., Any]) -> Any:
@@ -27,17 +24,3 @@ def undifferentiated(name: str, what: str) -> None:
         raise RuntimeError(f"{what} has no second derivative")
 
     torch.library.register_autograd(f"regard::{name}", refuse)
-
-
-def exactly(operator: Callable[..., R]) -> Callable[..., R]:
-    """Autocast reaches into operators and would lower their matrix products; keep it out."""
-
-    @wraps(operator)
-    def kept(*args: Any, **named: Any) -> R:
-        first, *_ = (*args, *named.values())
-        if not torch.is_autocast_enabled(first.device.type):
-            return operator(*args, **named)
-        with torch.autocast(first.device.type, enabled=False):
-            return operator(*args, **named)
-
-    return kept

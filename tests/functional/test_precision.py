@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.functional.precision import lowered, tanh, wide
+from regard.functional.precision import exactly, lowered, rounded, tanh, wide, without_autocast
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -23,6 +23,32 @@ def test_autocast_lowers_all_but_float64_where_it_is_on():
     with torch.autocast("cpu", torch.bfloat16):
         assert lowered(x).dtype == torch.bfloat16
         assert lowered(exact) is exact
+
+
+def test_autocast_does_not_reach_in():
+    @exactly
+    def product(a, b):
+        return a @ b
+
+    a, b = torch.randn(2, 3), torch.randn(3, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (a @ b).dtype == torch.bfloat16
+        assert product(a, b).dtype == product(a=a, b=b).dtype == torch.float32
+        assert torch.is_autocast_enabled("cpu")
+        with without_autocast(a.device):
+            assert (a @ b).dtype == torch.float32
+
+
+def test_a_meta_tensor_has_no_autocast_to_keep_out():
+    with torch.autocast("cpu", torch.bfloat16), without_autocast(torch.device("meta")):
+        assert torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_what_is_finite_stays_so_when_it_is_rounded(dtype):
+    found = rounded(torch.tensor([0.0, -1e30, 3.4e38, -torch.inf, torch.nan]), dtype)
+    assert found.dtype == dtype
+    assert found.isfinite().tolist() == [True, True, True, False, False]
 
 
 @pytest.mark.parametrize("learns", [False, True])

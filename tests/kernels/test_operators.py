@@ -1,11 +1,7 @@
-"""Operators of our own: quick to start, whole to a compiler, exact under autocast."""
+"""Operators of our own: quick to start, whole to a compiler."""
 
 import subprocess
 import sys
-
-import torch
-
-from regard.kernels.operators import exactly
 
 FIRST_CALL = """
 import sys, torch, regard
@@ -23,15 +19,3 @@ def test_the_first_call_imports_no_compiler():
         [sys.executable, "-c", FIRST_CALL], capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == "[]"
-
-
-def test_autocast_does_not_reach_in():
-    @exactly
-    def product(a, b):
-        return a @ b
-
-    a, b = torch.randn(2, 3), torch.randn(3, 2)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert (a @ b).dtype == torch.bfloat16
-        assert product(a, b).dtype == torch.float32
-        assert torch.is_autocast_enabled("cpu")
