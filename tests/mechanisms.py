@@ -67,6 +67,7 @@ def closeness(q: Tensor, k: Tensor) -> Tensor:
 SCORES = {
     "dot": lambda s: scores.dot,
     "scaled_dot": lambda s: scores.scaled_dot,
+    "negative dot": lambda s: scores.Dot(-0.3),
     "cosine": lambda s: scores.Cosine(2.0),
     "cosine of strengths": lambda s: scores.Cosine(torch.rand(s.B, s.H, s.Q) * 3),
     "cosine of one strength": lambda s: scores.Cosine(torch.tensor(3.0)),

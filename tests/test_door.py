@@ -397,3 +397,11 @@ def test_nobody_is_alone_while_a_model_is_edited():
     assert door.alone()
     with edit(Asking(), {}):
         assert not door.alone() and not door.swift(torch.randn(2, 3))
+
+
+@pytest.mark.parametrize("score", [scores.Dot(-1.0), scores.Dot(0.0), scores.Cosine(-3.0)], ids=str)
+def test_an_edit_may_turn_a_causal_score_round(score):
+    q, _, v = torch.randn(3, B, H, Q, D)
+    found = edited(edits.score(score), attend, q, q, v, rule=rules.causal)
+    with use_backend("reference"):
+        assert_close(found, attend(q, q, v, score=score, rule=rules.causal))

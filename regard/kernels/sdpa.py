@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, spread
-from regard.functional.precision import wide
+from regard.functional.precision import rounded, wide
 from regard.functional.rules import Causal
 from regard.functional.scores import folds
 from regard.functional.selects import HIDDEN, softmax
@@ -46,11 +46,11 @@ def fused(
     dropout: float = 0.0,
 ) -> Tensor:
     """Without a mask that would have to be spelled out, wherever that can be."""
-    if not causal:
+    if not causal or q.shape[2] == 1:
         return _call(q, k, v, None, scale, dropout)
+    if scale is not None and not scale > 0:
+        q, scale = _turned(q, scale)
     Q, K = q.shape[2], k.shape[2]
-    if Q == 1:
-        return _call(q, k, v, None, scale, dropout)
     if Q < K or (Q == K and not dropout and _short(q, k)):
         return _call(q, k, v, _lower_right(q, k), scale, dropout)
     grouped = q.shape[1] != k.shape[1]
@@ -69,6 +69,15 @@ def _call(
     return F.scaled_dot_product_attention(
         q, k, v, mask, dropout, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
     )
+
+
+def _turned(q: Tensor, scale: float) -> tuple[Tensor, float]:
+    """Queries and a scale above 0 for the same scores: PyTorch's causal kernels take no other.
+
+    They multiply by the scale what they have hidden with −inf, and a product of −inf with a
+    negative number hides nothing.
+    """
+    return (-q, -scale) if scale < 0 else (q * scale, 1.0)
 
 
 def _decodes(q: Tensor, k: Tensor) -> bool:
@@ -131,7 +140,7 @@ def _masked(call: Call) -> Tensor:
         mask = mask if mask.dtype == q.dtype else wide(mask)
         mask = mask if seen is None else mask.masked_fill(~seen, HIDDEN)
         blind = (mask == HIDDEN).all(-1, keepdim=True)
-        mask = _narrow(mask.masked_fill(blind, 0), q.dtype)
+        mask = rounded(mask.masked_fill(blind, 0), q.dtype)
     else:
         assert seen is not None
         blind = ~seen.any(-1, keepdim=True)
@@ -139,11 +148,3 @@ def _masked(call: Call) -> Tensor:
     # kernels differ in what a blind row reads: it is opened before, and set to zero after
     q, k, v, scale = _folded(call, q.masked_fill(blind, 0), k, v)
     return _call(q, k, v, mask, scale, call.dropout).masked_fill(blind, 0)
-
-
-def _narrow(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """A float mask in the dtype of the queries; what is finite stays so."""
-    least = torch.finfo(dtype).min
-    if least > torch.finfo(mask.dtype).min:
-        mask = torch.where(mask == HIDDEN, HIDDEN, mask.clamp(least, -least))
-    return mask.to(dtype)
