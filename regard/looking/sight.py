@@ -1,6 +1,7 @@
 """What one attention saw: exact weights, computed only for the rows that are asked for."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from regard import check
 from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, spread, tensors_of, unread
 from regard.functional.edited import part
+from regard.functional.precision import autocast_as_now
 from regard.functional.scores import known
 
 # From a key that is not read at all to one that is read alone.
@@ -41,11 +43,19 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """One call that was seen: how to make it again, and the tensors that must not change."""
+    """One call that was seen: how to make it again, and the tensors that must not change.
+
+    Args:
+        make: makes the call.
+        tensors: what it is made from, each with its version.
+        why: which backend ran it.
+        autocast: gives the autocast that it ran under.
+    """
 
     make: Callable[..., Call]
     tensors: tuple[tuple[Tensor, int], ...]
     why: Callable[[], Why]
+    autocast: Callable[[], AbstractContextManager[None]]
 
     @property
     def call(self) -> Call:
@@ -56,14 +66,19 @@ class Kept:
                     "look: a tensor that was looked at has been changed in place since; read the "
                     "weights before that, or keep copies with look(model, copy=True)"
                 )
-        with torch.no_grad():
+        with torch.no_grad(), self.autocast():
             return self.make(*(tensor for tensor, _ in self.tensors))
 
     def weights(self) -> Tensor:
         """All weights (B, H, Q, K)."""
         call = self.call
-        with torch.no_grad():
+        with torch.no_grad(), self.autocast():
             return _weights(call).to(call.q.dtype)
+
+    def rows(self, call: Call, batch: int, head: int, queries: Tensor) -> Tensor:
+        """The weights of some queries of one head (n, K); `call` is that of this one."""
+        with torch.no_grad(), self.autocast():
+            return _rows(call, batch, head, queries)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +110,10 @@ class Sight:
         wanted = _indices(queries, sum(lengths))
         K = max(call.k.shape[2] for call in calls)
         out, start = calls[0].q.new_zeros(len(wanted), K), 0
-        for call, length in zip(calls, lengths, strict=True):
+        for kept, call, length in zip(self.calls, calls, lengths, strict=True):
             mine = (wanted >= start) & (wanted < start + length)
             if bool(mine.any()):
-                rows = _rows(call, batch, head, (wanted[mine] - start).to(out.device))
+                rows = kept.rows(call, batch, head, (wanted[mine] - start).to(out.device))
                 out[mine.to(out.device), : rows.shape[1]] = rows.to(out.dtype)
             start += length
         return out
@@ -151,12 +166,13 @@ def source(call: Call) -> Source:
 def kept(source: Source, why: Callable[[], Why], *, copy: bool) -> Kept:
     """A call to be made again later; with `copy`, one that nobody can change."""
     make, tensors, _ = source
+    autocast = autocast_as_now(tensors[0].device)
     # tensors of inference mode do not count their versions: only a copy of them is safe
     if copy or any(tensor.is_inference() for tensor in tensors):
         with torch.no_grad():
             call = unread(changed(make(*tensors), Tensor.clone))
-        return Kept(lambda: call, (), why)
-    return Kept(make, tuple((tensor, tensor._version) for tensor in tensors), why)
+        return Kept(lambda: call, (), why, autocast)
+    return Kept(make, tuple((tensor, tensor._version) for tensor in tensors), why, autocast)
 
 
 def _weights(call: Call) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+from torch.testing import assert_close
 
 from regard import edit, edits, look, selects
 from regard.functional.scores import Dot
@@ -94,6 +95,18 @@ def test_dtypes_that_autocast_let_mix_are_seen():
     for name in seen:
         total = seen[name].weights().sum(-1)
         torch.testing.assert_close(total, torch.ones(B, H, Q).to(total), atol=0.02, rtol=0.02)
+
+
+def test_weights_of_an_attention_under_autocast_are_those_it_read():
+    q, k, v = torch.randn(3, B, H, Q, D)
+    layer, x = nn.MultiheadAttention(E, H, batch_first=True), torch.randn(B, Q, E)
+    with torch.autocast("cpu", torch.bfloat16), look() as seen:
+        out = F.scaled_dot_product_attention(q, k, v)
+        read = layer(x, x, x, average_attn_weights=False)[1]
+    bare, own = (seen[name].weights() for name in seen)
+    assert bare.dtype == out.dtype and own.dtype == torch.bfloat16
+    assert_close(bare.float() @ v, out.float(), atol=2e-2, rtol=2e-2)
+    assert_close(own.float(), read.float(), atol=5e-3, rtol=1e-2)
 
 
 # nn.MultiheadAttention, in all its options.

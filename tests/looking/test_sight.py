@@ -151,3 +151,29 @@ def test_rows_that_are_not_there_are_refused_in_words(sight, message):
     with pytest.raises(ValueError) as refused:
         sight.rows(*WRONG[message])
     assert str(refused.value) == message
+
+
+class Learned(nn.Module):
+    """A score of one's own that lives in a module: under autocast its products are lowered."""
+
+    def __init__(self):
+        super().__init__()
+        self.to_key = nn.Linear(D, D)
+
+    def forward(self, q, k):
+        return self.to_key(q) @ k.mT
+
+
+def test_a_look_asks_a_score_of_one_s_own_under_the_autocast_it_ran_under():
+    call, score = asked(Sizes(), rule="causal"), Learned()
+    with torch.autocast("cpu", torch.bfloat16), look() as seen:
+        formed = weigh(call.q, call.k, score=score, rule=rules.causal)
+    assert torch.equal(seen["attend.0"].weights(), formed)
+    assert torch.equal(seen["attend.0"].rows(1, 2, slice(None)), formed[1, 2])
+
+
+def test_a_look_that_is_read_under_autocast_shows_what_ran_without(sight):
+    before = sight.weights(), sight.rows(1, 2, [3, 1])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(sight.weights(), before[0])
+        assert torch.equal(sight.rows(1, 2, [3, 1]), before[1])
