@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from regard import attend, log_probability, logits, rules, scores, use_backend, weigh, why
+from regard import attend, log_probability, logits, look, rules, scores, use_backend, weigh, why
 from regard.functional.biases import added, placed
 from regard.functional.rules import dense
 from regard.kernels import chunked
@@ -120,6 +120,46 @@ def test_a_named_backend_runs_or_says_why_it_cannot(plan, backend):
     with pytest.raises(ValueError) as refused:
         run(call, backend)
     assert str(refused.value) == f"attend: backend {backend!r} cannot run this: {reason}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("backend", TRAINED)
+@pytest.mark.parametrize("scale", [-2.0, 0.0, 1e-42])
+def test_a_scale_may_be_negative_or_nothing_under_any_rule(scale, backend, dtype):
+    # queries that see a key that is like them: PyTorch's causal kernel turns a mask of −inf round
+    q, v = torch.randn(2, 2, 3, 20, 16).to(dtype)
+    for score in (scores.Dot(scale), scores.Cosine(scale)):
+        for rule in (rules.causal, rules.both(rules.causal, rules.window(4)), None):
+            call = Asked(q, q, v, {"score": score, "rule": rule})
+            if able(call, backend):
+                ours, theirs = (run(call, name).float() for name in (backend, "reference"))
+                torch.testing.assert_close(ours, theirs, atol=3e-2, rtol=3e-2)
+
+
+# Autocast asks for a dtype, and for nothing else.
+
+
+@pytest.mark.parametrize("backend", TRAINED)
+@pytest.mark.parametrize("score", [name for name in SCORES if name != "clipped"])
+def test_autocast_gives_what_the_same_call_gives_in_its_dtype(score, backend):
+    plain = asked(Sizes(H=6), score=score, rule="window", bias="alibi")
+    needs(plain, backend)
+    low = Asked(*(x.bfloat16() for x in plain.qkv), plain.named)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = run(plain, backend)
+    assert ours.dtype == torch.bfloat16 and torch.equal(ours, run(low, backend))
+
+
+@pytest.mark.parametrize("select", SELECTS)
+@pytest.mark.parametrize("score", SCORES)
+def test_a_look_under_autocast_sees_the_weights_that_were_read(score, select):
+    call = asked(Sizes(B=1, H=3, Q=200, K=120, D=8), score=score, select=select)
+    with torch.autocast("cpu", torch.bfloat16), look() as seen:
+        out = run(call, "reference")
+        formed = weigh(call.q, call.k, **call.named)
+    weights = seen["attend.0"].weights()
+    assert torch.equal(weights, formed)
+    torch.testing.assert_close(weights.float() @ call.v, out.float(), atol=3e-2, rtol=3e-2)
 
 
 # In small dtypes a backend errs no more than twice what plain PyTorch errs.

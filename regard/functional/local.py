@@ -18,7 +18,7 @@ from regard.functional import biases, rules
 from regard.functional.call import Call, spread
 from regard.functional.precision import wide
 from regard.functional.rules import Around, Both, Given, Rule
-from regard.functional.scores import Dot, General, folds
+from regard.functional.scores import Dot, folds
 from regard.functional.selects import Gaussian
 
 Join = Callable[[Tensor], Tensor]
@@ -28,8 +28,7 @@ def folded(call: Call) -> Call:
     """The same call with a plain dot product where the score folds, and a key head a query head."""
     H = call.q.shape[1]
     q, k, score = call.q, call.k, call.score
-    # General projects queries alone: that waits until the blind ones among them are known
-    if isinstance(score, folds) and not isinstance(score, General):
+    if isinstance(score, folds):
         q, k, scale = score.fold(q, k)
         score = Dot(scale)
     return replace(call, q=q, k=spread(k, H), v=spread(call.v, H), score=score)

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard import check
 from regard.check import Number
 from regard.functional.positions import distances
-from regard.functional.precision import tanh, wide
+from regard.functional.precision import exactly, rounded, tanh, wide
 
 Score = Callable[[Tensor, Tensor], Tensor]
 Folded = tuple[Tensor, Tensor, Number]
@@ -66,10 +66,10 @@ class Cosine:
 
     def fold(self, q: Tensor, k: Tensor) -> Folded:
         """Unit vectors, with a strength for each query multiplied into q."""
+        of_q, of_k = _unit(q), _unit(k).to(k.dtype)
         if isinstance(self.strength, Tensor):
-            strong = _unit(q) * self.strength[..., None]
-            return strong.to(q.dtype), _unit(k).to(k.dtype), 1.0
-        return _unit(q).to(q.dtype), _unit(k).to(k.dtype), float(self.strength)
+            return rounded(of_q * self.strength[..., None], q.dtype), of_k, 1.0
+        return of_q.to(q.dtype), of_k, float(self.strength)
 
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
@@ -119,7 +119,7 @@ class General:
 
     def fold(self, q: Tensor, k: Tensor) -> Folded:
         """Queries projected into the space of the keys."""
-        return q @ self.weight.to(q.dtype), k, 1.0
+        return rounded(_projected(q, self.weight), q.dtype), k, 1.0
 
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K Dk"]
@@ -149,7 +149,7 @@ class Location:
 
     def fold(self, q: Tensor, k: Tensor) -> Folded:
         """The columns of the weight stand in for the keys."""
-        places = self.weight[:, :, : k.shape[2]].mT.to(q.dtype)  # (H, K, D)
+        places = rounded(self.weight[:, :, : k.shape[2]].mT, q.dtype)  # (H, K, D)
         return q, places.expand(q.shape[0], -1, -1, -1), 1.0
 
     def __call__(
@@ -182,6 +182,7 @@ class Additive:
     def __post_init__(self) -> None:
         check.shape("Additive", "vector", self.vector, H=None, D=None)
 
+    @exactly
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
@@ -218,6 +219,7 @@ class Relative:
         check.shape("Relative", "keys", self.keys, H=None, N=None, D=None)
         _refuse_even("Relative", "keys", self.keys)
 
+    @exactly
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
@@ -272,6 +274,7 @@ class Factors:
             check.shape("Factors", "position", self.position, H=None, N=N)
             _refuse_even("Factors", "position", self.position)
 
+    @exactly
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
@@ -357,16 +360,32 @@ def _refuse_even(where: str, name: str, table: Tensor) -> None:
         )
 
 
+@exactly
 def _product(score: Dot | Cosine | General | Location, q: Tensor, k: Tensor) -> Tensor:
-    q, k, scale = score.fold(wide(q), wide(k))
+    # folded before they are widened: what fused kernels round is rounded here as well
+    q, k, scale = score.fold(q, k)
     # scale q, not the product: fewer numbers, and large ones do not overflow before they shrink
-    return (q * scale) @ k.mT
+    return (wide(q) * scale) @ wide(k).mT
 
 
 def _unit(x: Tensor) -> Tensor:
+    """Vectors of length 1; one of zeros stays so, and its gradient is zero."""
     x = wide(x)
+    if x.shape[-1] == 0:
+        return x
+    # shrunk or grown first, so that no square overflows or vanishes; the direction stays as it is
+    largest = x.detach().abs().amax(-1, keepdim=True)
+    there = largest.isfinite() & (largest > 0)
+    even = x.where(there, 0) / largest.where(there, 1)
+    unit = even * even.square().sum(-1, keepdim=True).where(there, 1).rsqrt()
     # a vector that is not finite stays so, but may be hidden later: it passes no NaN back
-    clean = x.where(x.isfinite().all(-1, keepdim=True), 0)
-    # the floor keeps zero vectors at zero with a finite gradient; any norm above 1e-6 is exact
-    unit = clean * clean.square().sum(-1, keepdim=True).clamp_min(1e-12).rsqrt()
-    return unit + (x - clean).detach()
+    return unit.where(largest.isfinite(), x.detach())
+
+
+@exactly
+def _projected(q: Tensor, weight: Tensor) -> Tensor:
+    """Queries (B, H, Q, D) times a weight (H, D, Dk); one that is not finite is NaN."""
+    finite = q.isfinite().all(-1, keepdim=True)
+    # such a query may be hidden later: it passes no NaN back to the weight
+    clean = wide(q).where(finite, 0)
+    return (clean @ weight.to(clean.dtype)).where(finite, torch.nan)

@@ -181,13 +181,10 @@ def unfound(
     tl.store(dplace_ptr, dgated * (1 - gate), mask=slots)
     dscore = softmaxed(content, dgated * gate)
     key = tanh(tl.load(keys, mask=numbers, other=0.0))
-    length = tl.sum(key * key, 0)
-    of_key, of_slot = inverse(length), inverse(squared)
+    of_key, of_slot = inverse(tl.sum(key * key, 0)), inverse(squared)
     cosine = tl.sum(memory * key[None, :], 1) * of_slot * of_key
     dstrength, gained = tl.sum(dscore * cosine, 0), dscore * softplus(raw)
-    # a vector at the floor of its length has a length that does not grow with it
-    far = tl.where(length > 1e-12, tl.sum(gained * cosine, 0), 0.0)
-    near = tl.where(squared > 1e-12, gained * cosine * of_slot * of_slot, 0.0)
+    far, near = tl.sum(gained * cosine, 0), gained * cosine * of_slot * of_slot
     scaled = gained * of_slot
     dkey = of_key * (tl.sum(memory * scaled[:, None], 0) - far * key * of_key)
     tl.store(dkeys, dkey * (1 - key * key), mask=numbers)

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from regard.kernels.tape_sizes import Place, Sizes, Weights
 
-# As in `functional.scores.Cosine`: a vector that is shorter than 1e-6 has no direction.
-FLOOR = 1e-12
+# The square of the length up to which a vector has no direction: `functional.scores.Cosine` gives
+# one to all but zeros, at the cost of two more passes.
+FLOOR = 1e-30
 
 
 class Kept(NamedTuple):
@@ -140,8 +141,9 @@ def _cosine(key: Tensor, memory: Tensor) -> Tensor:
 
 
 def _inverse(x: Tensor, axis: int) -> Tensor:
-    """One over the length of vectors along an axis."""
-    return (x * x).sum(axis, keepdim=True).clamp_min_(FLOOR).rsqrt_()
+    """One over the length of vectors along an axis; 0 for one of zeros."""
+    squared = (x * x).sum(axis, keepdim=True)
+    return squared.masked_fill_(squared < FLOOR, torch.inf).rsqrt_()
 
 
 def _shifted(weights: Tensor, shift: Tensor) -> Tensor:
@@ -198,12 +200,11 @@ def _unmatched(
 ) -> tuple[Tensor, Tensor]:
     """What keys and memory gain of their cosines, the latter on top of `dM`."""
     of_key, of_slot = _inverse(key, 2), _inverse(memory, 1)
-    # where a length is at its floor it does not grow with its vector
     along = gained * cosine
     scaled = gained * of_slot
     direction = key * of_key
-    far = along.sum(-1, keepdim=True) * (of_key < FLOOR**-0.5)
+    far = along.sum(-1, keepdim=True)
     dkey = of_key * (torch.bmm(scaled, memory.mT) - far * direction)
-    near = along.sum(1, keepdim=True) * of_slot.square() * (of_slot < FLOOR**-0.5)
+    near = along.sum(1, keepdim=True) * of_slot.square()
     dM = torch.baddbmm(dM, direction.mT, scaled)
     return dkey, torch.addcmul(dM, memory, near, value=-1)

@@ -45,8 +45,8 @@ def softmaxed(found, gained):
 
 @triton.jit
 def inverse(squared):
-    """One over a length, given its square; below 1e-6 a vector has no direction."""
-    return 1 / tl.sqrt(tl.maximum(squared, 1e-12))
+    """One over a length, given its square; 0 below 1e-15, where a vector has no direction."""
+    return tl.where(squared > 1e-30, 1 / tl.sqrt(tl.maximum(squared, 1e-30)), 0.0)
 
 
 @triton.jit

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.autograd import gradcheck
 from torch.nn import functional as F
 
 from regard import attend, logits, look, rules, scores, weigh
@@ -291,3 +292,42 @@ def test_clipping_keeps_the_order_and_the_door_takes_it():
     plain, clipped = logits(q, k), logits(q, k, score=scores.Clipped(scores.scaled_dot))
     assert torch.equal(plain.argsort(-1), clipped.argsort(-1))
     assert clipped.abs().max() < 10
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("of_q, of_k", [(1e-9, 1), (1e-30, 1e-30), (1e19, 1e25), (3e37, 1e-37)])
+def test_cosine_and_its_gradient_are_right_at_any_length(of_q, of_k, dtype):
+    q, k = torch.randn(B, H, Q, D).to(dtype), torch.randn(B, H, K, D).to(dtype)
+    if dtype == torch.float64:
+        # as far towards the ends of float64
+        of_q, of_k = of_q**8, of_k**8
+    ends = [(q * of_q).requires_grad_(), (k * of_k).requires_grad_()]
+    leaves = [x.detach().double().requires_grad_() for x in (q, k)]
+    found = scores.Cosine(2.0)(*ends)
+    truth = 2 * F.cosine_similarity(leaves[0][:, :, :, None], leaves[1][:, :, None], dim=-1)
+    torch.testing.assert_close(found.double(), truth, rtol=1e-5, atol=1e-6)
+    direction = torch.randn(truth.shape, dtype=torch.double)
+    for size, ours, theirs in zip(
+        (of_q, of_k),
+        torch.autograd.grad(found, ends, direction.to(dtype)),
+        torch.autograd.grad(truth, leaves, direction),
+        strict=True,
+    ):
+        # beyond the largest number of a dtype there is no gradient to be right
+        if 1e-35 < size < 1e35:
+            torch.testing.assert_close(ours.double() * size, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_of_cosine_is_exact_and_zero_for_a_vector_of_zeros():
+    q, k = torch.randn(1, 1, 3, 4).double(), torch.randn(1, 1, 2, 4).double()
+    inputs = [x.requires_grad_() for x in (q * 1e-3, k * 1e3)]
+    assert gradcheck(lambda q, k: scores.Cosine(2.0)(1e3 * q, 1e-3 * k), inputs)
+    nothing = torch.zeros_like(q, requires_grad=True)
+    (grad,) = torch.autograd.grad(scores.Cosine()(nothing, k).sum(), nothing)
+    assert grad.eq(0).all()
+
+
+def test_general_in_halves_keeps_what_is_finite_finite():
+    q, k = 200 * torch.randn(1, 1, 3, 16).half(), torch.randn(1, 1, 5, 16).half()
+    weight = 100 * torch.randn(1, 16, 16)
+    assert attend(q, k, k, score=scores.General(weight)).isfinite().all()
