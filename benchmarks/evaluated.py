@@ -19,7 +19,8 @@ HEAD = """# Evaluated
 
 Written by `python -m benchmarks.evaluated` from what `regard evaluate … --json` said; no number
 here is typed by hand. A model that is no name of the zoo is the run of that name in the
-[tables](../results.md). Files are those of REGARD_DATA, with the tours of LKH.
+[tables](../results.md). Files are looked for in the folder that REGARD_DATA names; they hold the
+tours of LKH.
 
 | command | said | hardware | seconds |
 |---|---|---|---|

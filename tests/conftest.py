@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,30 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="needs a CUDA card"))
+
+
+def skip_reasons(reports):
+    """How many tests each reason has skipped, the commonest first."""
+    told = (str(r.longrepr[2] if isinstance(r.longrepr, tuple) else r.longrepr) for r in reports)
+    return Counter(words.removeprefix("Skipped: ") for words in told).most_common()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """At the end, say what did not run, and why."""
+    stats, write = terminalreporter.stats, terminalreporter.write_line
+    reasons = skip_reasons(stats.get("skipped", []))
+    left_out = Counter(
+        mark
+        for item in stats.get("deselected", [])
+        for mark in ("compiled", "gpu", "slow")
+        if item.get_closest_marker(mark)
+    )
+    if reasons or left_out:
+        terminalreporter.section("not run")
+    for reason, count in reasons:
+        write(f"{count:>5} skipped: {reason}")
+    for mark, count in sorted(left_out.items()):
+        write(f"{count:>5} left out by their marker: {mark}")
 
 
 @pytest.fixture(autouse=True)

@@ -82,6 +82,15 @@ def find(source: Source, *, progress: Progress = silent, opener: Opener = https)
     return places[-1]
 
 
+def local_file(path: Path) -> Path:
+    """The file as it was typed, or where there is none, of that name in one of the folders."""
+    # exists and isfile are False, and do not raise, for what no file system would take as a path
+    if path.is_absolute() or os.path.exists(path):  # noqa: PTH110
+        return path
+    there = (folder / path for folder in folders())
+    return next((place for place in there if os.path.isfile(place)), path)  # noqa: PTH113
+
+
 def folders() -> list[Path]:
     """Where files are looked for, in this order; what is fetched goes to the last."""
     given = os.environ.get("REGARD_DATA")

@@ -202,6 +202,25 @@ def test_where_nobody_answers_it_says_so(monkeypatch):
         find(replace(SOURCE, address="https://127.0.0.1:9/words.gz"))
 
 
+def test_a_file_that_is_not_where_it_was_typed_is_found_in_the_data_folder(tmp_path, monkeypatch):
+    (tmp_path / "data" / "tsp").mkdir(parents=True)
+    (tmp_path / "data" / "tsp" / "a.txt").touch()
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    assert cache.local_file(Path("tsp/a.txt")) == tmp_path / "data" / "tsp" / "a.txt"
+    for gone in (
+        Path("tsp/b.txt"),
+        tmp_path / "a.txt",
+        Path("tsp"),
+        Path("a\0b"),
+        Path("x" * 9999),
+    ):
+        assert cache.local_file(gone) == gone
+    (tmp_path / "tsp").mkdir()
+    (tmp_path / "tsp" / "a.txt").touch()
+    assert cache.local_file(Path("tsp/a.txt")) == Path("tsp/a.txt")
+
+
 def test_nothing_but_https_is_followed():
     handler, request, headers = cache._OnlyHttps(), Request(SOURCE.address), HTTPMessage()
     further = handler.redirect_request(

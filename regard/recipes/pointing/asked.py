@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.data import plane, vinyals
+from regard.data import cache, plane, vinyals
 from regard.data.instances import Instances, Order, reading
 from regard.models.pointer_network import Follows
 
@@ -41,8 +41,11 @@ def drawn(task: Any, points: int, instances: int, seed: int) -> Asked:
 
 
 def held(where: str, file: Path, follows: Follows) -> Asked:
-    """The instances of a file in the format of Vinyals et al. 2015, with their answers."""
-    points, truths = zip(*vinyals.read(file), strict=True)
+    """The instances of a file in the format of Vinyals et al. 2015, with their answers.
+
+    A file that is not where it was typed is looked for in REGARD_DATA.
+    """
+    points, truths = zip(*vinyals.read(cache.local_file(file)), strict=True)
     for line, (each, truth) in enumerate(zip(points, truths, strict=True), 1):
         if not _formed(follows, len(each), truth):
             raise ValueError(

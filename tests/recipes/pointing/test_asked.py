@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,3 +167,13 @@ def test_an_example_is_so_many_points_as_one_would_type_them():
     assert given("hull", example(2, 7), 2).shape == (7, 2)
     assert given("sort", example(1, 7), 1).shape == (7, 1)
     assert example(2, 7) == example(2, 7)
+
+
+def test_a_file_of_the_data_folder_goes_by_its_place_there(tmp_path, monkeypatch):
+    (tmp_path / "tsp_lkh").mkdir()
+    (tmp_path / "tsp_lkh" / "a.txt").write_text("0 0 1 0 1 1 output 1 3 2 1\n")
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    found = held("tsp", Path("tsp_lkh/a.txt"), "each")
+    assert found.truths == [[0, 2, 1]]
+    with pytest.raises(ValueError, match=r"read: expected a file, got nothing at tsp_lkh/b\.txt"):
+        held("tsp", Path("tsp_lkh/b.txt"), "each")
