@@ -15,7 +15,7 @@ from regard import check
 from regard.functional.call import Call, recalled
 from regard.functional.edits import Change, farthest
 from regard.looking import watching
-from regard.looking.paths import Path, refuse_compiled, warn_of_fast_path
+from regard.looking.paths import Path, refuse_compiled
 
 
 class Editing:
@@ -103,7 +103,6 @@ def edit(model: nn.Module, changes: Mapping[str, Change]) -> Iterator[None]:
     """
     refuse_compiled(model, "edit", "edited")
     editing = Editing(model, changes)
-    warn_of_fast_path(model, "edit", "edited")
     with editing.path.followed(), watching.changed_by(editing):
         yield
     editing.refuse_idle()

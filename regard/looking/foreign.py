@@ -6,7 +6,7 @@ An edit reads it so as well, with its values, and then runs it as a call of ours
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from inspect import Signature, signature
 from typing import Any
 
@@ -19,7 +19,8 @@ from regard.functional.call import Call, Why, checked, dropping, spread
 from regard.functional.edited import drawn
 from regard.functional.rules import at, both, causal
 from regard.functional.scores import Dot
-from regard.looking.sight import Source
+from regard.looking import native, nested
+from regard.looking.sight import Source, unreadable
 
 Join = Callable[[Tensor], Tensor]
 
@@ -44,14 +45,47 @@ def of_sdpa(
     given = [query, key] if attn_mask is None or _marks(attn_mask) else [query, key, attn_mask]
 
     def make(query: Tensor, key: Tensor, mask: Any = attn_mask) -> Call:
-        return _sdpa(query, key, None, mask, is_causal, scale)
+        return _sdpa(query, key, None, mask, is_causal, scale, enable_gqa)
 
     return Source(make, [x.detach() for x in given], keys=1)
 
 
+def read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Source:
+    """What a call of PyTorch's is made from, as one of ours.
+
+    Nothing is raised here, in the middle of a model: what cannot be read says so when it is made.
+    """
+    try:
+        _refuse_traced([*args, *kwargs.values()])
+        source = SEEN[func](*args, **kwargs)
+    except Exception as error:
+        source = unreadable(str(error))
+    return source._replace(make=partial(_made, func.__name__, source.make))
+
+
+def _made(name: str, make: Callable[..., Call], *tensors: Tensor) -> Call:
+    try:
+        return make(*tensors)
+    except Exception as error:
+        raise ValueError(
+            f"look: expected a call of {name} that can be read, got one that cannot: "
+            f"{str(error)[:300]}. Its module runs as ever"
+        ) from error
+
+
+def _refuse_traced(given: list[Any]) -> None:
+    """Refuse tensors that hold no numbers, or none that outlive the transform they belong to."""
+    fake = sys.modules.get("torch._subclasses.fake_tensor")
+    for x in given:
+        if fake is not None and isinstance(x, fake.FakeTensor):
+            raise ValueError("its tensors are fake, as a compiler or an export makes them")
+        if isinstance(x, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(x):
+            raise ValueError("it ran inside of vmap, grad or another transform of torch.func")
+
+
 def called(func: Any, *args: Any, **kwargs: Any) -> tuple[Call, Join]:
     """A call that is to be edited, with values and gradients, and its output in PyTorch's form."""
-    if func is not F.scaled_dot_product_attention:
+    if func not in SDPA:
         raise ValueError(
             "edit: nn.MultiheadAttention attends inside of one function, which cannot be edited; "
             "put regard.layers.MultiHead.from_torch(module) in its place"
@@ -80,15 +114,22 @@ def _called(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> tuple[Call, Join]:
-    call = dropping(_sdpa(query, key, value, attn_mask, is_causal, scale), dropout_p)
+    if any(x.is_nested for x in (query, key, value)):
+        raise ValueError(
+            "edit: expected tensors that are padded, got nested ones, which cannot be edited; "
+            "call the model with padded tensors and a mask"
+        )
+    call = _sdpa(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
+
+    axes = max(x.dim() for x in (query, key, value))
 
     def join(out: Tensor) -> Tensor:
-        if query.dim() < 4:
-            return out[:, 0] if query.dim() == 3 else out[0, 0]
-        batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])
+        if axes < 4:
+            return out[:, 0] if axes == 3 else out[0, 0]
         return out.unflatten(0, batch)
 
-    return call, join
+    return dropping(call, dropout_p), join
 
 
 def _sdpa(
@@ -98,19 +139,31 @@ def _sdpa(
     attn_mask: Any,
     is_causal: bool,
     scale: float | None,
+    enable_gqa: bool,
 ) -> Call:
+    rows = _rows_of(query, key)
     # autocast lets dtypes mix
-    q, k = _four(query), _four(key).to(query.dtype)
-    v = None if value is None else _four(value).to(query.dtype)
-    B = max(x.shape[0] for x in (q, k, v) if x is not None)
-    q, k = q.expand(B, -1, -1, -1), k.expand(B, -1, -1, -1)
-    v = None if v is None else v.expand(B, -1, -1, -1)
+    parts = [nested.padded(x) if x.is_nested else x for x in (query, key)]
+    parts += [] if value is None else [value]
+    # all before the width broadcasts, but for the heads of groups
+    kept = -3 if enable_gqa else -2
+    lead = torch.broadcast_shapes(*(x.shape[:kept] for x in parts))
+    wide = [x.to(query.dtype).expand(*lead, *x.shape[kept:]) for x in parts]
+    q, k, *v = (_four(x) for x in wide)
     # its causal mask is aligned to the upper left: query i stands on key i
     upper_left = at(causal, torch.arange(q.shape[2], device=q.device)) if is_causal else None
-    mask = _mask_of(attn_mask, (*query.shape[:-1], key.shape[-2]))
+    mask = _mask_of(attn_mask, (*wide[0].shape[:-1], k.shape[2]))
     hides = mask is not None and mask.dtype == torch.bool
-    bias, rule = (None, mask) if hides else (mask, upper_left)
-    return checked(q, k, v, score=Dot(scale), rule=rule, bias=bias)
+    rules = [x for x in (rows, mask if hides else None, upper_left) if x is not None]
+    rule, bias = both(*rules) if rules else None, None if hides else mask
+    return checked(q, k, v[0] if v else None, score=Dot(scale), rule=rule, bias=bias)
+
+
+def _rows_of(query: Tensor, key: Tensor) -> Tensor | None:
+    """What rows of many lengths may see of one another, (B, 1, Q, K); None if all are alike."""
+    of_q = nested.mask_of(query)[:, None, :, None] if query.is_nested else None
+    of_k = nested.mask_of(key)[:, None, None] if key.is_nested else None
+    return of_q if of_k is None else of_k if of_q is None else of_q & of_k
 
 
 def of_multi_head(*args: Any, **kwargs: Any) -> Source:
@@ -203,8 +256,16 @@ def _multi_head_signature() -> Signature:
     return signature(F.multi_head_attention_forward)
 
 
+# Their own operators are what an exported model calls.
+SDPA = (
+    F.scaled_dot_product_attention,
+    torch.ops.aten.scaled_dot_product_attention,
+    torch.ops.aten.scaled_dot_product_attention.default,
+)
 # What can be seen of PyTorch's own, and how each is read.
 SEEN: dict[Any, Callable[..., Source]] = {
-    F.scaled_dot_product_attention: of_sdpa,
+    **dict.fromkeys(SDPA, of_sdpa),
     F.multi_head_attention_forward: of_multi_head,
+    native.MULTI_HEAD: native.of_multi_head,
+    native.LAYER: native.of_layer,
 }

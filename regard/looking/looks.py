@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.functional.call import Why
 from regard.looking import watching
-from regard.looking.paths import Path, refuse_compiled, warn_of_fast_path
+from regard.looking.paths import Path, refuse_compiled
 from regard.looking.sight import Kept, Sight, Source, kept
 
 
@@ -68,7 +68,6 @@ def look(model: nn.Module | None = None, *, copy: bool = False) -> Iterator[Seen
     """
     if model is not None:
         refuse_compiled(model, "look", "looked into")
-        warn_of_fast_path(model, "look", "looked at")
     seen = Seen(model, copy)
     with seen.path.followed(), watching.shown_to(seen):
         yield seen

@@ -1,14 +1,13 @@
 """Where in a model a call is made: the modules that are running, by name."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
-import torch
 from torch import nn
 
+from regard.looking import threads, watching
 from regard.looking.watching import watched
 
 Given = ParamSpec("Given")
@@ -26,8 +25,10 @@ class Path:
 
     def __init__(self, model: nn.Module | None, begin: Callable[[], None] | None = None):
         parts = () if model is None else model.named_modules()
-        self._modules = {path or type(model).__name__: module for path, module in parts}
-        self._root = model
+        self._root = type(model).__name__
+        self._modules = {path or self._root: module for path, module in parts}
+        names = {_shared(module): name for name, module in self._modules.items()}
+        self._names = names | {id(module): name for name, module in self._modules.items()}
         self._begin = begin
         self._running: list[str] = []
         self.entered = False
@@ -41,7 +42,7 @@ class Path:
     @property
     def module(self) -> nn.Module | None:
         """That module."""
-        return self._modules[self._running[-1]] if self._running else None
+        return self._modules.get(self._running[-1]) if self._running else None
 
     @contextmanager
     def standing(self, name: str | None) -> Iterator[None]:
@@ -62,28 +63,32 @@ class Path:
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """Inside, the model is followed; afterwards nothing is left on it."""
-        hooks: list[Any] = []
-        for name, module in self._modules.items():
-            enter = _Enter(self, name, root=module is self._root)
-            hooks.append(module.register_forward_pre_hook(enter, prepend=True))
-            hooks.append(module.register_forward_hook(_Leave(self), always_call=True))
-        try:
+        """Inside, the model is followed where it runs in this thread."""
+        with watching.followed_by(self):
             yield
-        finally:
-            for hook in hooks:
-                hook.remove()
 
-    def enter(self, name: str, *, root: bool) -> None:
-        """A module begins to run."""
+    def enter(self, module: nn.Module) -> bool:
+        """Note that a module begins to run; whether it is one of the model's."""
+        name = self._names.get(id(module)) or self._names.get(_shared(module))
+        if name is None:
+            return False
         self._running.append(name)
         self.entered = True
         self.ran[name] = None
-        if root and self._begin is not None:
+        if name == self._root and self._begin is not None:
             self._begin()
+        return True
+
+    def enter_child(self, name: str) -> bool:
+        """The same for a child, of this name, of the innermost module that runs."""
+        if not self._running:
+            return False
+        above = self._running[-1]
+        self._running.append(name if above == self._root else f"{above}.{name}")
+        return True
 
     def leave(self) -> None:
-        """The innermost module has run."""
+        """Note that the innermost module has run."""
         self._running.pop()
 
 
@@ -99,15 +104,7 @@ def named(
     def run(self: Module, *args: Given.args, **kwargs: Given.kwargs) -> Found:
         if not watched():
             return method(self, *args, **kwargs)
-        # a copy that shares its hooks with a module, as `layers.ready` makes one, has its name
-        ours = [hook for hook in self._forward_pre_hooks.values() if isinstance(hook, _Enter)]
-        for hook in ours:
-            hook(self, args)
-        try:
-            return method(self, *args, **kwargs)
-        finally:
-            for hook in ours:
-                hook.path.leave()
+        return threads.run_followed(self, method, self, *args, **kwargs)
 
     return run
 
@@ -119,33 +116,6 @@ def refuse_compiled(model: nn.Module, where: str, done: str) -> None:
             raise ValueError(f"{where}: a compiled model cannot be {done}; {where} the eager one")
 
 
-def warn_of_fast_path(model: nn.Module, where: str, done: str) -> None:
-    """Warn where PyTorch's fast path is left for as long as a model is followed."""
-    native = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
-    hidden = [m for m in model.modules() if isinstance(m, native) and not m.training]
-    if hidden and torch.backends.mha.get_fastpath_enabled():
-        warnings.warn(
-            f"{where}: {type(hidden[0]).__name__} runs without PyTorch's native fast path while it "
-            f"is {done}; the last bits of its output may differ",
-            stacklevel=4,
-        )
-
-
-class _Enter:
-    """Notes that a module begins to run."""
-
-    def __init__(self, path: Path, name: str, *, root: bool):
-        self.path, self._name, self._root = path, name, root
-
-    def __call__(self, module: nn.Module, args: Any) -> None:
-        self.path.enter(self._name, root=self._root)
-
-
-class _Leave:
-    """Notes that a module has run."""
-
-    def __init__(self, path: Path):
-        self._path = path
-
-    def __call__(self, module: nn.Module, args: Any, out: Any) -> None:
-        self._path.leave()
+def _shared(module: nn.Module) -> int:
+    """What a module has in common with its shallow copies, as `layers.ready` makes them."""
+    return id(module.__dict__.get("_forward_pre_hooks", module))

@@ -1,7 +1,7 @@
 """What one attention saw: exact weights, computed only for the rows that are asked for."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -163,10 +163,29 @@ def source(call: Call) -> Source:
     return Source(make, [q, k, *others], keys=1)
 
 
+def unreadable(reason: str) -> Source:
+    """A call that cannot be made again, and why; the words alone, since an error holds tensors."""
+
+    def make(*tensors: Tensor) -> Call:
+        raise ValueError(reason)
+
+    return Source(make, [])
+
+
 def kept(source: Source, why: Callable[[], Why], *, copy: bool) -> Kept:
-    """A call to be made again later; with `copy`, one that nobody can change."""
+    """A call to be made again later; with `copy`, one that nobody can change.
+
+    What cannot be kept, in the middle of a model, is an error only when it is read.
+    """
+    try:
+        return _kept(source, why, copy=copy)
+    except Exception as error:
+        return Kept(unreadable(str(error)).make, (), why, nullcontext)
+
+
+def _kept(source: Source, why: Callable[[], Why], *, copy: bool) -> Kept:
     make, tensors, _ = source
-    autocast = autocast_as_now(tensors[0].device)
+    autocast = autocast_as_now(tensors[0].device) if tensors else nullcontext
     # tensors of inference mode do not count their versions: only a copy of them is safe
     if copy or any(tensor.is_inference() for tensor in tensors):
         with torch.no_grad():

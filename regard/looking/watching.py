@@ -1,18 +1,21 @@
 """Who watches: the looks and edits that are open, and what tells them of PyTorch's own calls."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn, overrides
-from torch.overrides import TorchFunctionMode
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, tensors_of
-from regard.looking import foreign
+from regard.looking import foreign, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
 from regard.looking.sight import Source, source
+from regard.looking.threads import Followed, Observers
+
+Kind = Literal["looks", "edits", "paths"]
 
 
 @runtime_checkable
@@ -61,46 +64,45 @@ class Edit(Protocol):
         """The call as it is to be run; the very same if nothing is changed."""
 
 
-# They belong to the process; one watcher reports to all that are open.
-_looks: list[Look] = []
-_edits: list[Edit] = []
-_inside = False
-
-
 def watched() -> bool:
-    """Whether a look or an edit is open."""
-    return bool(_looks or _edits)
+    """Whether a look or an edit is open in this thread."""
+    return threads.any_open and threads.is_observed()
 
 
 def altered() -> bool:
-    """Whether an edit is open."""
-    return bool(_edits)
+    """Whether an edit is open in this thread."""
+    return threads.any_open and threads.is_edited()
 
 
 def shown_to(look: Look) -> AbstractContextManager[None]:
-    """Inside, calls are shown to this look."""
-    return _opened(_looks, look)
+    """Inside, calls of this thread are shown to this look."""
+    return _opened("looks", look)
 
 
 def changed_by(edit: Edit) -> AbstractContextManager[None]:
-    """Inside, calls are handed to this edit, after those that were opened before it."""
-    return _opened(_edits, edit)
+    """Inside, calls of this thread are handed to this edit, after those that it opened before."""
+    return _opened("edits", edit)
+
+
+def followed_by(path: Followed) -> AbstractContextManager[None]:
+    """Inside, modules that run in this thread are noted on this path."""
+    return _opened("paths", path)
 
 
 def edited(call: Call) -> Call:
     """A call of ours as every open edit leaves it."""
-    if not _edits:
+    if not altered():
         return call
     if torch.compiler.is_compiling():
         raise RuntimeError("edit: a compiled model cannot be edited; edit the eager one")
-    for edit in _edits:
+    for edit in _open_here("edits"):
         call = edit.edited(call)
     return call
 
 
 def show(call: Call, why: Callable[[], Why]) -> None:
     """Show a call of ours to every open look."""
-    if not _looks:
+    if not watched():
         return
     if torch.compiler.is_compiling():
         raise RuntimeError("look: a compiled model cannot be looked into; look at the eager one")
@@ -122,26 +124,31 @@ def aside() -> AbstractContextManager[None]:
 
 @contextmanager
 def _looking_away() -> Iterator[None]:
-    global _inside
-    before, _inside = _inside, True
+    before, threads.local.aside = threads.local.aside, threads.here()
     # where the watcher is the innermost mode it steps aside altogether: a kernel that is compiled
     # inside would trip over it, and every operation is quicker without it
-    ours = isinstance(overrides._get_current_function_mode(), _Watcher)
+    ours = isinstance(overrides._get_current_function_mode(), Observers)
     try:
         with overrides._pop_mode_temporarily() if ours else nullcontext():
             yield
     finally:
-        _inside = before
+        threads.local.aside = before
+
+
+def _open_here(kind: Kind) -> list[Any]:
+    """The looks or the edits that this thread has open, in their order."""
+    found = threads.here()
+    return [] if found is None else list(getattr(found, kind))
 
 
 def _keep(source: Source, why: Callable[[], Why]) -> None:
     if going_back():
         return
-    for look in _looks:
+    for look in _open_here("looks"):
         look.keep(source, why)
 
 
-class _Watcher(TorchFunctionMode):
+class _Watcher(Observers):
     """Sees PyTorch's own attention go by, whoever calls it.
 
     It lets it pass untouched, unless an edit is meant for it.
@@ -159,26 +166,31 @@ class _Watcher(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if _inside:
+        if threads.local.aside is not None:
             return func(*args, **kwargs)
         if func not in foreign.SEEN:
             return self.eager.run(func, args, kwargs)
-        if any(edit.means() for edit in _edits):
+        with threads.in_child("self_attn") if func is native.LAYER else nullcontext():
+            return self._seen(func, args, kwargs)
+
+    def _seen(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if any(edit.means() for edit in self.edits):
             with _looking_away():
                 out = _run_edited(func, args, kwargs)
             if out is not None:
                 return out
         else:
-            for edit in _edits:
+            for edit in self.edits:
                 edit.meet()
         out = func(*args, **kwargs)
-        with _looking_away():
-            _keep(foreign.SEEN[func](*args, **kwargs), lambda: foreign.WHY)
+        if self.looks:
+            with _looking_away():
+                _keep(foreign.read(func, args, kwargs), lambda: foreign.WHY)
         return out
 
 
 def _paths() -> list[Path]:
-    return [*(look.path for look in _looks), *(edit.path for edit in _edits)]
+    return [watching.path for kind in ("looks", "edits") for watching in _open_here(kind)]
 
 
 class _Host:
@@ -200,13 +212,13 @@ class _Host:
         return next((module for module in found if module is not None), None)
 
     def means(self) -> bool:
-        return any(edit.means() for edit in _edits)
+        return any(edit.means() for edit in _open_here("edits"))
 
     def edited(self, call: Call) -> Call:
         return edited(call)
 
     def meet(self) -> None:
-        for edit in _edits:
+        for edit in _open_here("edits"):
             edit.meet()
 
     def keep(self, source: Source, *, edited: bool) -> None:
@@ -225,26 +237,31 @@ def _run_edited(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ten
 
 
 @contextmanager
-def _opened(among: list[Any], one: Any) -> Iterator[None]:
-    """The first to open puts the watcher up and takes down the fast path, the last undoes it.
-
-    PyTorch's encoder layers hide their attention in one native call; without it they show it.
-    """
-    global _fast_path
-    if not watched():
-        _fast_path = torch.backends.mha.get_fastpath_enabled()
-        torch.backends.mha.set_fastpath_enabled(False)
-        _watcher.__enter__()
-    among.append(one)
+def _opened(kind: Kind, one: Any) -> Iterator[None]:
+    """It is this thread's own; PyTorch is wrapped while any thread has something open."""
+    watcher = threads.local.observers
+    if not isinstance(watcher, _Watcher):
+        watcher = threads.local.observers = _Watcher()
+    thread = threading.get_ident()
+    with threads.lock:
+        if not watcher.is_open() and threads.count(+1) == 1:
+            patches.install()
+        getattr(watcher, kind).append(one)
+    threads.put_up(watcher)
     try:
         yield
     finally:
-        among.remove(one)
-        if not watched():
-            _watcher.__exit__(None, None, None)
-            _watcher.eager.forget()
-            torch.backends.mha.set_fastpath_enabled(_fast_path)
-
-
-_watcher = _Watcher()
-_fast_path = True
+        with threads.lock:
+            getattr(watcher, kind).remove(one)
+            if not watcher.is_open() and threads.count(-1) == 0:
+                patches.remove()
+        # the mode of another thread is out of reach: it does nothing any more, and is taken down
+        # there when something is closed again
+        if threading.get_ident() != thread:
+            raise RuntimeError(
+                "look, edit: expected to be closed by the thread that opened it, got another one; "
+                "nothing is watched any more, but close it where it was opened"
+            )
+        if not watcher.is_open():
+            threads.take_down(watcher)
+            watcher.eager.forget()

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard import edit, edits, look, scores, selects
-from regard.looking import watching
+from regard.looking import threads
 
 B, H, Q, K, D = 2, 3, 5, 7, 4
 causal = torch.ones(Q, K).tril(K - Q).bool()
@@ -258,11 +258,11 @@ def test_nothing_is_followed_once_its_tensors_are_gone():
     with look(model):
         model(*given)
         gc.collect()
-        assert not watching._watcher.eager._traces
+        assert not threads.here().eager._traces
         kept = given[0] @ given[1].mT
-        assert len(watching._watcher.eager._traces) == 1
+        assert len(threads.here().eager._traces) == 1
         del kept
-        assert not watching._watcher.eager._traces
+        assert not threads.here().eager._traces
 
 
 def test_what_is_kept_is_one_tensor_of_weights():

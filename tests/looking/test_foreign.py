@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from regard import edit, edits, look, selects
 from regard.functional.scores import Dot
 from regard.layers import MultiHead
+from regard.looking import foreign
 
 B, H, Q, K, D, E = 2, 3, 5, 7, 11, 12
 
@@ -109,6 +110,122 @@ def test_weights_of_an_attention_under_autocast_are_those_it_read():
     assert_close(own.float(), read.float(), atol=5e-3, rtol=1e-2)
 
 
+@pytest.mark.parametrize(
+    "q, k",
+    [
+        ((2, 8, Q, D), (2, 1, K, D)),
+        ((2, 8, Q, D), (1, 8, K, D)),
+        ((2, 8, Q, D), (K, D)),
+        ((2, 1, 3, Q, D), (1, 4, 3, K, D)),
+        ((1, 2, 5, 3, Q, D), (4, 1, 1, 3, K, D)),
+        ((Q, D), (3, K, D)),
+    ],
+    ids=str,
+)
+def test_axes_that_broadcast_are_seen_and_edited(q, k):
+    out, v, weights = sdpa(q, k, k, is_causal=True)
+    torch.testing.assert_close(weights.reshape(*out.shape[:-1], K) @ v, out)
+    model, sizes = Theirs(scale=0.7), (torch.randn(q), torch.randn(k), torch.randn(k))
+    with edit(model, {"Theirs": edits.score(Dot(0.3))}):
+        found = model(*sizes)
+    torch.testing.assert_close(found, F.scaled_dot_product_attention(*sizes, scale=0.3))
+
+
+def rows_of_many_lengths(layout):
+    """Nested (B, H, L, D), as long as 3 and 5."""
+    if layout is torch.strided:
+        return torch.nested.nested_tensor([torch.randn(H, n, D) for n in (3, 5)])
+    rows = [torch.randn(n, H, D) for n in (3, 5)]
+    return torch.nested.nested_tensor(rows, layout=layout).transpose(1, 2)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_rows_of_many_lengths_are_seen_and_keep_every_bit(layout):
+    q, k, v = (rows_of_many_lengths(layout) for _ in range(3))
+    if layout is torch.jagged:
+        k, v = q * 2, q * 3  # of one structure
+    alone = F.scaled_dot_product_attention(q, k, v)
+    with look() as seen:
+        out = F.scaled_dot_product_attention(q, k, v)
+    for row in range(2):
+        weights, n = seen["attend.0"].weights()[row], (3, 5)[row]
+        assert torch.equal(out.unbind()[row], alone.unbind()[row])
+        torch.testing.assert_close(weights[:, :n, :n] @ v.unbind()[row], out.unbind()[row])
+        assert not weights[:, n:].any() and not weights[:, :, n:].any()
+    model = Theirs()
+    words = "edit: expected tensors that are padded, got nested ones"
+    with pytest.raises(ValueError, match=words), edit(model, {"Theirs": edits.ablate(0)}):
+        model(q, k, v)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("inference", [False, True])
+def test_any_call_may_be_copied_and_made_in_inference_mode(copied, inference):
+    q = torch.randn(B, H, Q, D)
+    with look(copy=copied) as seen, torch.inference_mode(inference):
+        for x in (q * 1, torch.nested.nested_tensor([*q])):
+            F.scaled_dot_product_attention(x, x, x)
+            # inference tensors count no versions, so they are copied, whatever is asked
+            x.mul_(2) if (copied or inference) else None
+    one, other = (seen[name].weights() for name in seen)
+    torch.testing.assert_close(one, other)
+
+
+UNREADABLE = {
+    "vmap": (torch.func.vmap(lambda x: F.scaled_dot_product_attention(x, x, x)), "torch.func"),
+    "export": (
+        lambda x: torch.export.export(Same(), (x,)).module()(x),
+        "its tensors are fake",
+    ),
+}
+
+
+class Same(nn.Module):
+    """Attends to what it is given."""
+
+    def forward(self, x):
+        return F.scaled_dot_product_attention(x, x, x)
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+@pytest.mark.parametrize("copied", [False, True])
+def test_what_cannot_be_read_is_listed_and_says_why_when_it_is_asked(name, copied):
+    (run, reason), x = UNREADABLE[name], torch.randn(B, H, Q, D)
+    alone = run(x)
+    with look(copy=copied) as seen:
+        assert torch.equal(run(x), alone)
+    sight = seen["attend.0"]
+    words = rf"look: expected a call of scaled_dot_product_attention .*got one that .*{reason}"
+    for ask in (sight.weights, sight.entropy, lambda: sight.rows(0, 0, 0)):
+        with pytest.raises(ValueError, match=words):
+            ask()
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_reader_that_fails_never_fails_inside_of_a_model(copied, monkeypatch):
+    def fails(*args, **kwargs):
+        raise ZeroDivisionError("no such mask")
+
+    monkeypatch.setitem(foreign.SEEN, F.scaled_dot_product_attention, fails)
+    model, x = Same(), torch.randn(B, H, Q, D)
+    alone = model(x)
+    with look(model, copy=copied) as seen:
+        assert torch.equal(model(x), alone)
+    with pytest.raises(ValueError, match=r"look: expected a call .*: no such mask"):
+        seen["Same"].weights()
+
+
+def test_exported_models_are_seen_by_the_operator_that_they_call():
+    x = torch.randn(B, H, Q, D)
+    model = torch.export.export(Same(), (x,)).module()
+    with look(model) as seen, look() as bare:
+        out = model(x)
+    torch.testing.assert_close(bare["attend.0"].weights() @ x, out)
+    assert torch.equal(seen[type(model).__name__].weights(), bare["attend.0"].weights())
+
+
 # nn.MultiheadAttention, in all its options.
 
 OPTIONS = {
@@ -169,20 +286,6 @@ def test_asking_multi_head_for_its_weights_is_seen_too():
     with look(layer) as seen:
         _, theirs = layer(x, x, x, average_attn_weights=False)
     torch.testing.assert_close(seen["MultiheadAttention"].weights(), theirs)
-
-
-def test_an_encoder_warns_that_its_last_bits_may_differ():
-    layer = nn.TransformerEncoderLayer(E, H, 16, batch_first=True)
-    model = nn.TransformerEncoder(layer, 2).eval()
-    x = torch.randn(B, Q, E)
-    alone = model(x)
-    with pytest.warns(UserWarning, match="without PyTorch's native fast path"):
-        opened = look(model)
-        seen = opened.__enter__()
-    out = model(x)
-    opened.__exit__(None, None, None)
-    assert seen.names() == ["layers.0.self_attn", "layers.1.self_attn"]
-    torch.testing.assert_close(out, alone, atol=1e-5, rtol=1e-5)
 
 
 def test_an_encoder_in_training_keeps_every_bit():
