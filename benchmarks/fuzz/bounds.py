@@ -9,16 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fuzz.truth import Answer, Array, Spec, added, by_distance, share_heads, unit
+from benchmarks.fuzz.truth import (
+    Answer,
+    Array,
+    Spec,
+    added,
+    by_distance,
+    factors,
+    scores,
+    share_heads,
+    unit,
+)
 
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10}
 LARGEST = {"float64": 1.7e308, "float32": 3.4e38, "bfloat16": 3.38e38, "float16": 65504.0}
 SMALLEST = {"float64": 5e-324, "float32": 1.2e-38, "bfloat16": 1.2e-38, "float16": 6e-8}
 
 
-def magnitude(spec: Spec, q: Array, k: Array) -> Array:
+def magnitude(spec: Spec, q: Array, k: Array, eps: float) -> Array:
     """The sums of magnitudes behind each score (B, H, Q, K), or what bounds them."""
     name, *given = spec
+    if name in ("additive", "clipped"):
+        return {"additive": _additive, "clipped": _clipped}[name](q, k, eps, *given)
     q, k, D = np.abs(q), np.abs(k), q.shape[-1] or 1
     if name in ("dot", "scaled_dot"):
         return abs(given[0] if given else D**-0.5) * (q @ k.swapaxes(-1, -2))
@@ -32,11 +44,21 @@ def magnitude(spec: Spec, q: Array, k: Array) -> Array:
     return SUMS[name](q, k, *given)
 
 
-def _additive(q: Array, k: Array, vector: Array) -> Array:
-    # |d tanh(x)| ≤ |dx| and ≤ 1; the signs are lost here, so the slope is taken as 1
-    return (
-        np.minimum(2 * (q[:, :, :, None] + k[:, :, None]), 2) * np.abs(vector)[:, None, None]
-    ).sum(-1)
+def steepest(x: Array, off: Array) -> Array:
+    """The largest slope of tanh within `off` of x."""
+    return 1 / np.cosh(np.minimum(np.maximum(np.abs(x) - off, 0), 300)) ** 2
+
+
+def _additive(q: Array, k: Array, eps: float, vector: Array) -> Array:
+    q, k = q[:, :, :, None], k[:, :, None]
+    size = np.abs(q) + np.abs(k)
+    hidden = np.minimum(size * steepest(q + k, eps * size), 2 / eps) + np.abs(np.tanh(q + k))
+    return (hidden * np.abs(vector)[:, None, None]).sum(-1)
+
+
+def _clipped(q: Array, k: Array, eps: float, inner: Spec, bound: float) -> Array:
+    size, inside = magnitude(inner, q, k, eps), scores(inner, q, k)
+    return bound * (size * steepest(inside, eps * size) + np.abs(np.tanh(inside)))
 
 
 def _relative(q: Array, k: Array, keys: Array, scale: float | None) -> Array:
@@ -46,13 +68,7 @@ def _relative(q: Array, k: Array, keys: Array, scale: float | None) -> Array:
 
 
 def _factors(q: Array, k: Array, query_key: bool, *tables: Array | None) -> Array:
-    from benchmarks.fuzz.truth import factors
-
     return factors(q, k, query_key, *(None if t is None else np.abs(t) for t in tables))
-
-
-def _clipped(q: Array, k: Array, inner: Spec, bound: float) -> Array:
-    return bound * np.minimum(2 * magnitude(inner, q, k), 1e30) + bound
 
 
 def _closeness(q: Array, k: Array) -> Array:
@@ -60,25 +76,23 @@ def _closeness(q: Array, k: Array) -> Array:
 
 
 SUMS = {
-    "additive": _additive,
     "relative": _relative,
     "factors": _factors,
-    "clipped": _clipped,
     "own": _closeness,
 }
 
 
-def of_scores(call: Any, unit_of_scores: float, answer: Answer) -> Array:
-    """How far each logit may be off (B, H, Q, K), if it is computed with this spacing."""
+def of_scores(call: Any, of: Any, answer: Answer) -> Array:
+    """How far each logit may be off (B, H, Q, K), if it is computed with these spacings."""
     edits = {name: given for name, *given in call.edits}
     score = edits["score"][0] if "score" in edits else call.score
     heat = edits["heat"][0] if "heat" in edits else 1.0
     k = share_heads(call.k, call.full[1])
-    terms = call.q.shape[3] + 6
+    # a sum of products, each of two factors that were rounded themselves
+    eps = of.scores * (call.q.shape[3] + 6) / 2 + of.factors
     plus = np.abs(np.where(answer.seen, added(call.bias, *call.full), 0))
-    sums = magnitude(score, call.q, k) * terms / 2 + 4 * plus
-    most = np.inf if score[0] != "clipped" else 2 * score[2]
-    return np.minimum(unit_of_scores * sums, most) / heat
+    off = eps * magnitude(score, call.q, k, eps) + 4 * of.scores * plus
+    return np.minimum(off, 2 * score[2] if score[0] == "clipped" else np.inf) / heat
 
 
 def of_weights(select: Spec, answer: Answer, off: Array, eps: float) -> Array:

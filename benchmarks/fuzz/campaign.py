@@ -43,11 +43,18 @@ class Tally:
     calls: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[int, str]] = field(default_factory=list)
+    luck: tuple[float, float] = (0.0, 0.0)  # of `sampled`: surplus of likely keys, its variance
 
     def add(self, other: "Tally") -> None:
         self.calls += other.calls
         self.counts.update(other.counts)
         self.failures += other.failures
+        self.luck = self.luck[0] + other.luck[0], self.luck[1] + other.luck[1]
+
+    @property
+    def sigmas(self) -> float:
+        """By how many standard deviations the likeliest keys were drawn too often."""
+        return self.luck[0] / self.luck[1] ** 0.5 if self.luck[1] else 0.0
 
 
 def run(seed: int, numbers: list[int]) -> Tally:
@@ -67,6 +74,8 @@ def run(seed: int, numbers: list[int]) -> Tally:
             tally.failures.append((number, f"{summary(drawn)}: {what}"))
         if word == "refused":
             kinds = [f"{kind} refused" if kind.startswith("backend ") else kind for kind in kinds]
+        if drawn.luck is not None:
+            tally.luck = tally.luck[0] + drawn.luck[0], tally.luck[1] + drawn.luck[1]
         tally.counts.update(kinds)
         tally.calls += 1
     return tally
@@ -164,6 +173,9 @@ def report(tally: Tally, seed: int) -> str:
         lines.append(f"python -m benchmarks fuzz --seed {seed} --only {number}  # {what}")
     if len(tally.failures) > SHOWN:
         lines.append(f"… and {len(tally.failures) - SHOWN} more")
+    lines.append(
+        f"sampled: the likeliest keys by {tally.sigmas:+.1f} standard deviations too often"
+    )
     return "\n".join([*lines, f"fuzz: {_so_far(tally)}, seed {seed}"])
 
 
@@ -207,7 +219,7 @@ def main(arguments: list[str]) -> int:
     print(report(tally, given.seed))
     if given.save is not None:
         save(tally, given.seed, "python -m benchmarks fuzz " + _without_paths(given), given.save)
-    return 1 if tally.failures else 0
+    return 1 if tally.failures or abs(tally.sigmas) > 5 else 0
 
 
 def _without_paths(given: argparse.Namespace) -> str:

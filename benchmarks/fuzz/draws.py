@@ -43,6 +43,7 @@ class Call:
     direction_seed: int = 0
     spoil: float | None = None
     tags: dict[str, str] = field(default_factory=dict)
+    luck: tuple[float, float] | None = None  # draws of the likeliest keys beyond the expected
 
     @property
     def full(self) -> tuple[int, int, int, int]:
@@ -96,8 +97,8 @@ def _draw_circumstances(draw: Draw, call: Call) -> None:
     """Whether the call is looked at, edited, differentiated, and has NaN where nobody looks."""
     if draw.chance(0.8) and not _may_run(call):
         call.backend = "auto"
-    call.looked = draw.chance(0.12) and not (call.autocast and call.function != "attend")
-    if draw.chance(0.08) and call.function in ("attend", "weigh") and min(call.full) > 0:
+    call.looked = draw.chance(0.12)
+    if draw.chance(0.08) and min(call.full) > 0:
         call.select = ("softmax",) if call.select[0] == "sampled" else call.select
         call.edits = edits(draw, call)
     call.gradient = draw.chance(0.2)

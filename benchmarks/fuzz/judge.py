@@ -22,24 +22,31 @@ DISCRETE = ("hard", "straight_through", "top_k")
 
 @dataclass(frozen=True)
 class Units:
-    """Spacings of floating point in a call: of its scores, its weights, and of what it stores."""
+    """Spacings of floating point in a call: of its sums, its factors, its weights, its result."""
 
     scores: float
+    factors: float
     weights: float
     stored: float
 
 
 def units(call: Call, *, formed: bool = False) -> Units:
-    """The spacings that a call may have; `formed` for weights of a look, which are in float32."""
+    """The spacings that a call may have; `formed` for the weights of a look.
+
+    Sums run in float32 or better. The factors of a score are rounded to what is stored where q and
+    k are projected first, once more where autocast lowers them, and where the score is the user's.
+    """
     dtype = "bfloat16" if lowered(call) else call.dtype
     stored = bounds.EPS[dtype]
     wide = min(stored, bounds.EPS["float32"]) if dtype != "float64" else 32 * stored
-    if lowered(call):
-        return Units(stored, stored, stored)
+    score = next((each[1] for each in call.edits if each[0] == "score"), call.score)
+    name = score[1][0] if score[0] == "clipped" else score[0]
+    times = 2 * lowered(call) + (name in ("cosine", "general"))
+    if "own" in (score[0], call.select[0]):
+        times += 4
     fused = call.function == "attend" and not formed and call.backend != "reference"
-    fused = fused or "own" in (call.score[0], call.select[0])  # those run as their user wrote them
-    narrow = max(wide, stored) if fused else wide
-    return Units(narrow, narrow, stored)
+    fused = fused or call.select[0] == "own"
+    return Units(wide, times * stored, max(wide, stored) if fused else wide, stored)
 
 
 def lowered(call: Call) -> bool:
@@ -55,7 +62,7 @@ def answer(call: Call) -> Answer:
 def floor(call: Call, exact: Answer, of: Units) -> dict[str, Array]:
     """What rounding explains, of logits, weights and what is read."""
     select = effective_select(call)
-    off = bounds.of_scores(call, of.scores, exact)
+    off = bounds.of_scores(call, of, exact)
     weights = bounds.of_weights(select, exact, off, of.weights)
     if any(each[0] == "force" for each in call.edits):  # the rest of a row is divided by its sum
         weights = exact.seen * np.minimum(50 * weights.max(-1, keepdims=True, initial=0), 1.0)
@@ -131,6 +138,8 @@ def check_value(call: Call, result: ours.Result, exact: Answer) -> None:
         raise Wrong(f"dtype {result.value.dtype}, expected {call.dtype}")
     if call.select[0] == "sampled" and call.function in ("attend", "weigh"):
         return check_draw(call, result, exact)
+    if call.edits and call.function in ("logits", "log_probability"):
+        return check_edited_logits(call, result, exact, of)
     exact = resolved(call, result, exact, of)
     room = floor(call, exact, of)
     with np.errstate(all="ignore"):
@@ -179,6 +188,41 @@ def plainly(call: Call, exact: Answer) -> Array | None:
     return found["out" if call.function == "attend" else "weights"].double().numpy()
 
 
+def check_edited_logits(call: Call, result: ours.Result, exact: Answer, of: Units) -> None:
+    """Under an edit the softmax of logits is the edited weights; an ablated head says 0."""
+    if effective_select(call)[0] in DISCRETE:
+        off = bounds.of_scores(call, of, exact)
+        must, may_not, _ = open_choice(call, exact, off)
+        if not (must | may_not).all():
+            return  # the choice is judged where the weights are asked for
+    value = result.value.detach().double().numpy()
+    room = floor(call, exact, of)["weights"]
+    there = heard(call) & exact.seen.any(-1)
+    if call.function == "logits":
+        hidden = ~exact.seen
+        silent = np.where(exact.seen & ~heard(call)[..., None], value, 0)
+        if (value[hidden] != -np.inf).any() or silent.any():
+            raise Wrong("edited logits: a hidden key or an ablated head has a score")
+        size = np.abs(np.where(np.isfinite(value), value, 0)).max(-1, keepdims=True, initial=0)
+        room = room + exact.weights * np.expm1(np.minimum(4 * of.stored * size, 50))
+        weights = torch.from_numpy(truth.softmax(np.where(there[..., None], value, -np.inf)))
+        total = exact.weights.sum(-1, keepdims=True)  # one forced weight may be all of a row
+        weights = weights * torch.from_numpy(total)
+        compare(call, "edited logits", weights, exact.weights, room, of.stored)
+        return
+    chosen = call.index >= 0
+    at = np.maximum(call.index, 0)[..., None]
+    total = exact.weights.sum(-1, keepdims=True)
+    shares = exact.weights / np.where(total == 0, 1, total)
+    true, off = (np.take_along_axis(x, at, -1)[..., 0] for x in (shares, room))
+    there &= chosen
+    size = np.where(np.isfinite(value), np.abs(value), 0)
+    off = np.where(there, off + true * np.expm1(np.minimum(4 * of.stored * size, 50)), 0)
+    weights = np.where(there, np.exp(np.where(there, value, 0)), 0)
+    exp = torch.from_numpy(weights)
+    compare(call, "edited log", exp, np.where(there, true, 0), off, of.stored)
+
+
 # Selects that choose: any choice is right that is the best within rounding.
 
 
@@ -202,7 +246,7 @@ def resolved(call: Call, result: ours.Result, exact: Answer, of: Units) -> Answe
     """The truth for the keys that were chosen, once they are found to be as good as the best."""
     if effective_select(call)[0] not in DISCRETE or call.function in ("logits", "log_probability"):
         return exact
-    off = bounds.of_scores(call, of.scores, exact)
+    off = bounds.of_scores(call, of, exact)
     must, may_not, n = open_choice(call, exact, off)
     if (must | may_not).all():
         return exact
@@ -227,11 +271,11 @@ def heard(call: Call) -> Array:
 def support(call: Call, result: ours.Result) -> Array:
     """The keys that a choice read (B, H, Q, K): by the weights, or by a look at the same call."""
     if call.function == "weigh":
-        return result.value.detach().float().numpy() != 0
+        return result.value.detach().double().numpy() != 0
     if result.seen is not None:
-        return result.seen.detach().float().numpy() != 0
+        return result.seen.detach().double().numpy() != 0
     looked = Call(**{**call.__dict__, "looked": True, "gradient": False})
-    return ours.run(looked, call.backend).seen.float().numpy() != 0
+    return ours.run(looked, call.backend).seen.double().numpy() != 0
 
 
 def check_draw(call: Call, result: ours.Result, exact: Answer) -> None:
@@ -247,6 +291,13 @@ def check_draw(call: Call, result: ours.Result, exact: Answer) -> None:
             raise Wrong("sampled: weights are not one-hot on a key that is seen")
         if (value.astype(bool) & ~possible).any() and call.dtype in ("float32", "float64"):
             raise Wrong("sampled: a key was drawn that is all but impossible")
+        best = exact.weights.max(-1, initial=0)
+        hit = (value * (exact.weights == best[..., None])).sum(-1)
+        count = (exact.weights == best[..., None]).sum(-1) * best
+        open_rows = exact.seen.any(-1) & (call.tags["magnitude"] == "one") & (not call.autocast)
+        surplus = np.where(open_rows, hit - count, 0)
+        spread = np.where(open_rows, count * (1 - count), 0)
+        call.luck = float(surplus.sum()), float(spread.sum())
         return
     eps = units(call).stored
     near = np.abs(value[..., None, :] - v[:, :, None]) <= eps * np.abs(v[:, :, None]) + 1e-37
@@ -278,8 +329,6 @@ def check_look(call: Call, result: ours.Result, exact: Answer) -> None:
             size = np.abs(read) * units(call).stored + 1e-37
             compare(call, "read by the look", result.value, read, size, units(call).stored)
         return
-    if call.function in ("logits", "log_probability"):
-        exact = truth.attention(Call(**{**call.__dict__, "select": ("softmax",)}))
     of = units(call, formed=True)
     exact = resolved(call, result, exact, units(call))
     compare(call, "look", seen, exact.weights, 2 * floor(call, exact, of)["weights"], of.stored)
