@@ -66,9 +66,12 @@ class TopK:
     def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
         if scores.shape[-1] <= self.n:
             return softmax(scores)
-        best = scores.topk(self.n, dim=-1).indices
-        keep = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best, True)
-        return softmax(scores.masked_fill(~keep, HIDDEN))
+        least = scores.detach().topk(self.n, dim=-1).values[..., -1:]
+        # topk takes any of equals; the first of them are kept, so that every backend takes the same
+        equal = scores == least
+        room = self.n - (scores > least).sum(-1, keepdim=True)
+        late = equal & (equal.cumsum(-1) > room)
+        return softmax(scores.masked_fill((scores < least) | late, HIDDEN))
 
 
 @dataclass(frozen=True, eq=False)

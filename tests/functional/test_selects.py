@@ -134,6 +134,14 @@ def test_straight_through_is_hard_forward_and_softmax_backward():
     assert torch.equal(out, selects.hard(scores)) and torch.equal(one.grad, two.grad)
 
 
+@pytest.mark.parametrize("keys", [3, 13, 130])
+def test_top_k_cuts_ties_by_order(keys):
+    scores = torch.zeros(1, 1, 1, keys)
+    assert selects.top_k(2)(scores).flatten().tolist() == [0.5, 0.5] + [0.0] * (keys - 2)
+    scores[..., -1] = 1.0
+    assert selects.top_k(2)(scores).nonzero()[:, 3].tolist() == [0, keys - 1]
+
+
 def test_top_k_of_all_keys_is_softmax():
     scores = torch.randn(B, H, Q, K)
     assert torch.equal(selects.top_k(K)(scores), selects.softmax(scores))
