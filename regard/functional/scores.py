@@ -5,6 +5,7 @@ type, so that a faster kernel can recognise them; `folds` names the ones that ar
 product once q and k have been projected.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,7 +33,7 @@ class Dot:
 
     def fold(self, q: Tensor, k: Tensor) -> Folded:
         """Queries, keys and the scale whose plain dot product is this score."""
-        return q, k, q.shape[-1] ** -0.5 if self.scale is None else self.scale
+        return q, k, root_scale(q) if self.scale is None else self.scale
 
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
@@ -68,7 +69,10 @@ class Cosine:
         """Unit vectors, with a strength for each query multiplied into q."""
         of_q, of_k = _unit(q), _unit(k).to(k.dtype)
         if isinstance(self.strength, Tensor):
-            return rounded(of_q * self.strength[..., None], q.dtype), of_k, 1.0
+            finite = of_q.isfinite().all(-1, keepdim=True)
+            # a query that is not finite may be hidden later: it passes no NaN to the strength
+            strong = of_q.where(finite, 0) * self.strength[..., None]
+            return rounded(strong.where(finite, torch.nan), q.dtype), of_k, 1.0
         return of_q.to(q.dtype), of_k, float(self.strength)
 
     def __call__(
@@ -318,6 +322,11 @@ folds = (Dot, Cosine, General, Location)
 # Those that ask where the queries stand.
 placed = (Relative, Factors)
 known = (*folds, Additive, *placed)
+
+
+def root_scale(q: Tensor) -> float:
+    """1/√D, to the last bit as PyTorch's fused kernels have it (`D ** -0.5` is not); 1 for D = 0."""
+    return 1 / math.sqrt(q.shape[-1] or 1)
 
 
 def picked(given: Tensor, batch: int, head: int, queries: Tensor) -> Tensor:

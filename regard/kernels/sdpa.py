@@ -12,7 +12,7 @@ from regard.functional import attention as plain
 from regard.functional.call import Call, spread
 from regard.functional.precision import rounded, wide
 from regard.functional.rules import Causal
-from regard.functional.scores import folds
+from regard.functional.scores import folds, root_scale
 from regard.functional.selects import HIDDEN, softmax
 
 # Up to so many tokens a sentence is short.
@@ -65,7 +65,7 @@ def _call(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, dropout: float
 ) -> Tensor:
     if dropout == 0 and (_decodes(q, k) or _short(q, k)):
-        return _product(q, k, v, mask, q.shape[-1] ** -0.5 if scale is None else scale)
+        return _product(q, k, v, mask, root_scale(q) if scale is None else scale)
     return F.scaled_dot_product_attention(
         q, k, v, mask, dropout, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
     )

@@ -7,7 +7,7 @@ import torch
 from torch.autograd import gradcheck
 from torch.nn import functional as F
 
-from regard import attend, logits, look, rules, scores, weigh
+from regard import attend, logits, look, rules, scores, use_backend, weigh
 from regard.functional.scores import folds, known, picked
 from tests.mechanisms import SCORES, Sizes, asked
 
@@ -131,6 +131,16 @@ def test_cosine_is_torch_s():
     q, k = torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
     theirs = F.cosine_similarity(q[:, :, :, None], k[:, :, None], dim=-1)
     assert torch.allclose(scores.Cosine()(q, k), theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["reference", "sdpa"])
+def test_a_blind_query_of_nan_passes_none_to_the_strength(backend):
+    q, k = torch.randn(1, 1, 3, D), torch.randn(1, 1, 2, D)
+    q[:, :, 0] = torch.nan  # it stands before the first key
+    strength = torch.ones(3, requires_grad=True)
+    with use_backend(backend):
+        attend(q, k, k, score=scores.Cosine(strength), rule=rules.causal).sum().backward()
+    assert strength.grad[0] == 0 and strength.grad[2] != 0 and strength.grad.isfinite().all()
 
 
 def test_a_strength_for_each_query_multiplies_its_row():

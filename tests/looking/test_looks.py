@@ -54,6 +54,14 @@ def test_a_look_changes_no_bit_on_any_backend(backend, rule):
     assert torch.equal(alone, watched) and seen["attend.0"].why.backend == backend
 
 
+@pytest.mark.parametrize("width", [2, 8, 64, 65])
+def test_a_look_changes_no_bit_of_a_plain_call_in_float64(width):
+    q = torch.randn(B, H, Q, width, dtype=torch.float64)
+    alone = attend(q, q, q)
+    with look():
+        assert torch.equal(alone, attend(q, q, q))
+
+
 @pytest.mark.parametrize("rule", [None, *RULES])
 def test_a_look_takes_the_same_backend(rule):
     call = asked(Sizes(), **{"rule": rule} if rule else {})
