@@ -169,13 +169,11 @@ def report(tally: Tally, seed: int) -> str:
         found = {k[len(kind) + 1 :]: n for k, n in tally.counts.items() if k.startswith(f"{kind} ")}
         ranked = sorted(found.items(), key=lambda item: -item[1])
         lines.append(f"{kind}: " + ", ".join(f"{name} {n:,}" for name, n in ranked))
+    lines.append(f"sampled: the likeliest keys {tally.sigmas:+.1f} standard deviations too often")
     for number, what in sorted(tally.failures)[:SHOWN]:
         lines.append(f"python -m benchmarks fuzz --seed {seed} --only {number}  # {what}")
     if len(tally.failures) > SHOWN:
         lines.append(f"… and {len(tally.failures) - SHOWN} more")
-    lines.append(
-        f"sampled: the likeliest keys by {tally.sigmas:+.1f} standard deviations too often"
-    )
     return "\n".join([*lines, f"fuzz: {_so_far(tally)}, seed {seed}"])
 
 

@@ -325,7 +325,7 @@ known = (*folds, Additive, *placed)
 
 
 def root_scale(q: Tensor) -> float:
-    """1/√D, to the last bit as PyTorch's fused kernels have it (`D ** -0.5` is not); 1 for D = 0."""
+    """1/√D, and 1 for D = 0; its last bit is that of PyTorch's fused kernels, not `D ** -0.5`."""
     return 1 / math.sqrt(q.shape[-1] or 1)
 
 
