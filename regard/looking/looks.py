@@ -1,16 +1,18 @@
 """What is seen through the door: `look` keeps references, and computes weights when asked.
 
 Opening a look changes neither the output of a call nor the kernel that runs it. Calls of PyTorch's
-own `scaled_dot_product_attention` and `nn.MultiheadAttention`, in anyone's model, are seen as well.
+own `scaled_dot_product_attention` and `nn.MultiheadAttention`, in anyone's model, are seen as well,
+and so is what a model computes by itself. What ran and could not be seen is said at the end.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from torch import nn
 
 from regard.functional.call import Why
-from regard.looking import watching
+from regard.looking import unseen, watching
 from regard.looking.paths import Path, refuse_compiled
 from regard.looking.sight import Kept, Sight, Source, kept
 
@@ -22,6 +24,7 @@ class Seen:
         self._model = model
         self._copy = copy
         self._kept: dict[str, list[Kept]] = {}
+        self._met: dict[str, None] = {}
         self.path = Path(model)
 
     def names(self) -> list[str]:
@@ -31,7 +34,8 @@ class Seen:
     def __getitem__(self, name: str) -> Sight:
         if name not in self._kept:
             there = ", ".join(self._kept) or "none"
-            raise KeyError(f"look: no attention named {name!r} was seen; there is {there}")
+            missed = f"; not seen: {unseen.listed(self.unseen)}" if self.unseen else ""
+            raise KeyError(f"look: no attention named {name!r} was seen; there is {there}{missed}")
         return Sight(name, tuple(self._kept[name]))
 
     def __contains__(self, name: str) -> bool:
@@ -42,6 +46,15 @@ class Seen:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Modules that ran and look like attention, but of which no call was seen."""
+        return unseen.unseen(self.path.modules, self.path.ran, self._met)
+
+    def complaint(self) -> str | None:
+        """A sentence if modules that look like attention were not seen, or nothing was."""
+        return unseen.complaint(self.path.modules, self.path.ran, self._met)
 
     def clear(self) -> None:
         """Forget all that was seen, and let go of its memory."""
@@ -54,6 +67,7 @@ class Seen:
             if self._model is not None:
                 return  # a call outside the model
             name = f"attend.{len(self._kept)}"
+        self._met[name] = None
         self._kept.setdefault(name, []).append(kept(source, why, copy=self._copy))
 
 
@@ -71,3 +85,6 @@ def look(model: nn.Module | None = None, *, copy: bool = False) -> Iterator[Seen
     seen = Seen(model, copy)
     with seen.path.followed(), watching.shown_to(seen):
         yield seen
+    said = seen.complaint()
+    if said is not None:
+        warnings.warn(said, stacklevel=3)

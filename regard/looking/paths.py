@@ -57,6 +57,11 @@ class Path:
             self._running.pop()
 
     @property
+    def modules(self) -> dict[str, nn.Module]:
+        """All modules of the model by name, the root first."""
+        return dict(self._modules)
+
+    @property
     def names(self) -> list[str]:
         """All modules of the model, the root first."""
         return list(self._modules)

@@ -222,7 +222,7 @@ class Channels(nn.Module):
 
 
 @pytest.mark.parametrize("tokens", [4, 7, 8])
-@pytest.mark.filterwarnings("ignore:look. saw")
+@pytest.mark.filterwarnings("ignore:look. ")
 def test_a_softmax_over_channels_is_no_attention_from_queries_to_keys(tokens):
     model = Channels(tokens)
     with look(model) as seen:
@@ -242,7 +242,7 @@ def test_a_softmax_over_channels_is_no_attention_from_queries_to_keys(tokens):
 ], ids=[
     "linear", "no values", "over queries", "no product", "a layer", "parameter", "pooled", "turned"
 ])  # fmt: skip
-@pytest.mark.filterwarnings("ignore:look. saw")
+@pytest.mark.filterwarnings("ignore:look. ")
 def test_what_is_no_softmax_of_a_product_that_reads_is_not_taken_for_one(way):
     model, given = Theirs(way), qkv()
     with look(model) as seen:
