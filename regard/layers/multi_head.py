@@ -159,7 +159,8 @@ class MultiHead(nn.Module):
     def from_torch(cls, theirs: nn.MultiheadAttention) -> "MultiHead":
         """A copy of PyTorch's module that gives the same numbers; ours is always batch first.
 
-        Masks turn round: their True hides a key, ours shows it.
+        Masks turn round: their True hides a key, ours shows it. What of theirs is frozen, its
+        dtype, its device and whether it trains are kept.
         """
         if theirs.bias_k is not None or theirs.add_zero_attn:
             raise ValueError(
@@ -179,20 +180,22 @@ class MultiHead(nn.Module):
             bias=biased,
             dropout=theirs.dropout,
         )
-        weights = (
-            theirs.in_proj_weight.chunk(3)
-            if theirs.in_proj_weight is not None
-            else (theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight)
-        )
-        state = dict(zip(("query.weight", "key.weight", "value.weight"), weights, strict=True))
-        state["out.weight"] = theirs.out_proj.weight
+        if theirs.in_proj_weight is None:
+            wholes = [theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight]
+            parts = wholes
+        else:
+            wholes, parts = [theirs.in_proj_weight] * 3, theirs.in_proj_weight.chunk(3)
+        ours._copy("weight", [*parts, theirs.out_proj.weight], [*wholes, theirs.out_proj.weight])
         if biased:
-            names = ("query.bias", "key.bias", "value.bias")
-            state |= dict(zip(names, theirs.in_proj_bias.chunk(3), strict=True))
-            state["out.bias"] = theirs.out_proj.bias
-        weight = theirs.out_proj.weight
-        ours.to(weight.device, weight.dtype).load_state_dict(state)
+            bias, out = theirs.in_proj_bias, theirs.out_proj.bias
+            ours._copy("bias", [*bias.chunk(3), out], [bias, bias, bias, out])
         return ours.train(theirs.training)
+
+    def _copy(self, kind: str, parts: list[Tensor], wholes: list[Tensor]) -> None:
+        """Take copies of parts of parameters, which learn if the wholes do."""
+        projects = (self.query, self.key, self.value, self.out)
+        for project, part, whole in zip(projects, parts, wholes, strict=True):
+            setattr(project, kind, nn.Parameter(part.detach().clone(), whole.requires_grad))
 
     def _keys(self, memory: Tensor, where: Callable[[int], Tensor]) -> Cache:
         """Keys that stand where `where(how many)` says, and their values."""

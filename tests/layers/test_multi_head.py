@@ -101,6 +101,28 @@ def test_a_memory_of_another_width_is_copied_from_torch():
     assert_close(MultiHead.from_torch(theirs)(x, memory), theirs(x, memory, memory)[0])
 
 
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"kdim": 5, "vdim": 5}], ids=str)
+@pytest.mark.parametrize("graded", [True, False])
+def test_what_of_torch_s_is_frozen_stays_frozen(options, graded):
+    theirs = nn.MultiheadAttention(E, H, **options)
+    theirs.out_proj.requires_grad_(False)
+    with torch.set_grad_enabled(graded):  # a view of a parameter is never one without gradients
+        learn = {
+            name: p.requires_grad for name, p in MultiHead.from_torch(theirs).named_parameters()
+        }
+        assert learn == {name: not name.startswith("out") for name in learn}
+        theirs.requires_grad_(False)
+        assert not any(p.requires_grad for p in MultiHead.from_torch(theirs).parameters())
+
+
+def test_every_parameter_keeps_its_own_dtype():
+    theirs = nn.MultiheadAttention(E, H)
+    theirs.out_proj.double()
+    ours = MultiHead.from_torch(theirs)
+    assert ours.query.weight.dtype == torch.float32 and ours.out.weight.dtype == torch.float64
+    assert MultiHead.from_torch(theirs.to("meta")).value.bias.is_meta
+
+
 def test_the_copy_keeps_dtype_mode_and_dropout_and_shares_nothing():
     theirs = nn.MultiheadAttention(E, H, dropout=0.3).double().eval()
     ours = MultiHead.from_torch(theirs)
