@@ -1,5 +1,7 @@
 """Where does a token stand? Attention sees a set; these put the order back."""
 
+from typing import Literal, get_args
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -7,6 +9,9 @@ from torch import Tensor
 from regard import check
 from regard.check import Number
 from regard.functional.precision import finest
+
+# Which two of the D numbers of a vector are turned together: neighbours, or i and i + D/2.
+Layout = Literal["interleaved", "half_split"]
 
 
 def sinusoidal(
@@ -57,22 +62,40 @@ def concatenated(
 
 
 def rotary(
-    x: Float[Tensor, "B H Q D"], positions: Int[Tensor, " Q"], *, base: Number = 10000.0
+    x: Float[Tensor, "B H Q D"],
+    positions: Int[Tensor, " Q"],
+    *,
+    base: Number = 10000.0,
+    layout: Layout = "interleaved",
 ) -> Float[Tensor, "B H Q D"]:
-    """Su et al. 2021, eq. 34: each pair (2i, 2i+1) turned by the angle `p · base^(−2i/D)`.
+    """Su et al. 2021, eq. 34: pair i turned by the angle `p · base^(−2i/D)`.
 
     Queries and keys so turned have a dot product that depends on how far they are apart, not on
-    where they stand.
+    where they stand. A pair is (2i, 2i+1), as in the paper, or (i, i + D/2) in the layout
+    "half_split" of Llama and most models of Hugging Face.
     """
     D = x.shape[-1]
     if D % 2:
         raise ValueError(f"rotary: expected an even width D, got {D}")
+    check_layout("rotary", layout)
     rates = base ** (-torch.arange(0, D, 2, dtype=finest(x.device), device=x.device) / D)
     angles = positions[:, None] * rates  # (Q, D / 2)
     # angles grow with the position: their sine is taken in float64 and only then rounded
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    if layout == "half_split":
+        a, b = x.chunk(2, -1)
+        return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
     a, b = x[..., 0::2], x[..., 1::2]
     return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+
+def check_layout(where: str, layout: object) -> None:
+    """Refuse what is no layout of pairs."""
+    if layout not in get_args(Layout):
+        raise ValueError(
+            f"{where}: expected layout as one of {', '.join(get_args(Layout))}, got "
+            f"{str(layout)[:60]!r}"
+        )
 
 
 def distances(

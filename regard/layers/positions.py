@@ -119,15 +119,18 @@ class Rotary(nn.Module):
 
     Args:
         base: the longest wavelength is 2π times this.
+        layout: which two numbers of a vector are a pair: "interleaved" as in the paper, or
+            "half_split" as in Llama, for weights that were trained with it.
     """
 
-    def __init__(self, base: float = 10000.0):
+    def __init__(self, base: float = 10000.0, *, layout: positions.Layout = "interleaved"):
         super().__init__()
-        self.base = base
+        positions.check_layout("Rotary", layout)
+        self.base, self.layout = base, layout
 
     def forward(self, x: Tensor, places: Tensor) -> Tensor:
         """`x` (B, H, Q, D) turned by where it stands, `places` (Q,)."""
-        return positions.rotary(x, places, base=self.base)
+        return positions.rotary(x, places, base=self.base, layout=self.layout)
 
 
 class RelativeBias(nn.Module):

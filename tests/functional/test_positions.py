@@ -7,6 +7,7 @@ import torch
 
 from regard.functional.positions import (
     added,
+    check_layout,
     concatenated,
     counted,
     distances,
@@ -106,6 +107,25 @@ def test_rotary_is_hugging_face_s_with_the_pairs_laid_side_by_side():
     theirs, _ = llama.apply_rotary_pos_emb(halves, halves, angles.cos(), angles.sin())
     ours = rotary(x, positions)
     assert torch.allclose(torch.cat([ours[..., 0::2], ours[..., 1::2]], -1), theirs, atol=1e-5)
+
+
+def test_rotary_of_split_halves_is_llama_s():
+    llama = pytest.importorskip("transformers.models.llama.modeling_llama")
+    config = llama.LlamaConfig(hidden_size=H * 8, num_attention_heads=H, num_key_value_heads=H)
+    q, k = torch.randn(2, B, H, Q, 8)
+    places = torch.arange(3, 3 + Q)
+    cos, sin = llama.LlamaRotaryEmbedding(config)(q, places[None])
+    theirs = llama.apply_rotary_pos_emb(q, k, cos, sin)
+    for x, turned in zip((q, k), theirs, strict=True):
+        ours = rotary(x, places, layout="half_split")
+        torch.testing.assert_close(ours, turned, atol=1e-5, rtol=1e-5)
+        assert not torch.allclose(rotary(x, places), turned, atol=1e-2)
+
+
+def test_rotary_refuses_a_layout_it_does_not_know():
+    words = "rotary: expected layout as one of interleaved, half_split, got 'halves'"
+    with pytest.raises(ValueError, match=words):
+        check_layout("rotary", "halves")
 
 
 def test_rotary_refuses_an_odd_width():

@@ -86,6 +86,12 @@ def test_rotary_turns_by_the_position():
     assert_close(turned, torch.tensor([[[[1.0, 0.0], [math.cos(2), math.sin(2)]]]]))
 
 
+def test_rotary_knows_both_layouts_of_pairs():
+    x = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(1, 1, 1, 4)
+    turned = Rotary(layout="half_split")(x, torch.tensor([2]))
+    assert_close(turned, torch.tensor([[[[math.cos(2), 0.0, math.sin(2), 0.0]]]]))
+
+
 def test_rotary_turns_slower_with_a_larger_base():
     x = torch.tensor([0.0, 0.0, 1.0, 0.0]).expand(1, 1, 1, 4)
     turned = Rotary(100.0)(x, torch.tensor([10]))
