@@ -162,6 +162,15 @@ def test_a_look_under_autocast_sees_the_weights_that_were_read(score, select):
     torch.testing.assert_close(weights.float() @ call.v, out.float(), atol=3e-2, rtol=3e-2)
 
 
+@pytest.mark.parametrize("length", [7, 63])
+@pytest.mark.parametrize("backend", TRAINED)
+@pytest.mark.parametrize("score", SCORES)
+def test_a_gradient_that_is_wanted_changes_no_bit_of_the_answer(score, backend, length):
+    call = asked(Sizes(Q=length, K=length, D=16), score=score)
+    needs(call, backend)
+    assert torch.equal(run(call, backend), with_gradients(call, backend)[0])
+
+
 # In small dtypes a backend errs no more than twice what plain PyTorch errs.
 
 
@@ -223,9 +232,11 @@ def test_errors_of_folded_scores_are_at_most_twice_those_of_plain_pytorch(name, 
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e-2, 1.0, 1e3])
 @pytest.mark.parametrize("backend", ["reference", "chunked"])
-def test_errors_of_additive_scores_are_at_most_twice_those_of_plain_pytorch(dtype, backend):
-    q, k, v = torch.randn(3, 2, 3, 63, 16).to(dtype)
+def test_errors_of_additive_scores_are_at_most_twice_those_of_plain_pytorch(dtype, scale, backend):
+    q, k, v = torch.randn(3, 2, 3, 63, 16)
+    q, k, v = (scale * q).to(dtype), (scale * k).to(dtype), v.to(dtype)
     vector = torch.randn(3, 16).to(dtype)
 
     def plain(q, k, v):

@@ -7,7 +7,7 @@ has no second derivative. The derivation, and what was tried: `docs/kernels.md`.
 
 from collections.abc import Iterator
 from itertools import product
-from math import isqrt, prod
+from math import isqrt
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard.functional.precision import exactly
 from regard.kernels.operators import operator, undifferentiated
+from regard.onednn import Workspace
 
 # Bytes of a tile, the working set: pass after pass goes over it, and all threads meet after each.
 # On a CPU small enough to stay in cache, large enough that they do not meet too often; elsewhere
@@ -45,7 +46,8 @@ class _Problem:
         self.least = torch.finfo(self.dtype).min
         elements = TILE.get(q.device.type, TILE_ELSEWHERE) // self.q.itemsize
         *self.block, self.rows, self.keys = self._steps(elements, max(1, elements // max(1, D)))
-        self.room = self.q.new_empty(self.block[0] * self.block[1] * self.rows * self.keys * D)
+        count = self.block[0] * self.block[1] * self.rows * self.keys * D
+        self.workspace = Workspace(count, self.q)
 
     def _steps(self, elements: int, pairs: int) -> tuple[int, int, int, int, int]:
         """Batch, heads and queries of a block; queries and keys of a tile of `pairs` of them."""
@@ -96,10 +98,8 @@ class _Problem:
         return torch.where(self.mask[block], shown, -torch.inf).flatten(0, 1)
 
     def tanh(self, q: Tensor, k: Tensor) -> Tensor:
-        """The hidden layer (n, q, k, D) of a tile; it lives in `room`, until the next one."""
-        shape = (*q.shape[:2], *k.shape[1:])
-        hidden = self.room[: prod(shape)].view(shape)
-        return torch.add(q[:, :, None], k[:, None], out=hidden).tanh_()
+        """The hidden layer (n, q, k, D) of a tile, which lasts until the next one."""
+        return self.workspace.tanh_of_sum(q[:, :, None], k[:, None])
 
 
 def _cut(first: int, last: int, step: int) -> list[slice]:
