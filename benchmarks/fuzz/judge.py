@@ -45,7 +45,7 @@ def units(call: Call, *, formed: bool = False) -> Units:
     if "own" in (score[0], call.select[0]):
         times += 4
     fused = call.function == "attend" and not formed and call.backend != "reference"
-    fused = fused or call.select[0] == "own"
+    fused = fused or call.select[0] == "own" or lowered(call)
     return Units(wide, times * stored, max(wide, stored) if fused else wide, stored)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.check import Number
 from regard.functional import biases, rules
 from regard.functional.call import Call, spread
 from regard.functional.precision import wide
@@ -42,11 +43,11 @@ def banded(call: Call, *, block: int) -> tuple[Call, Join]:
     """
     call = folded(call)
     B, H, Q, K = call.sizes
-    back, ahead = (math.ceil(reach / block) * block for reach in rules.band(call.rule))
+    back, ahead = (math.ceil(reach / block) * block for reach in reaches(call))
     n, stretch = -(-Q // block), back + block + ahead
     first = K - Q - back  # the position of the first key that block 0 may see
     length = (n - 1) * block + stretch
-    unseen = max(0, K - Q - int(rules.band(call.rule)[0]))  # keys that even query 0 is beyond
+    unseen = max(0, K - Q - int(reaches(call)[0]))  # keys that even query 0 is beyond
     q = _cut(call.q, 0, n * block).unflatten(2, (n, block)).transpose(1, 2).flatten(0, 1)
     k, v = (
         _Stretches.apply(_cut(x[:, :, unseen:], first - unseen, length), block, stretch // block)
@@ -71,8 +72,9 @@ def banded(call: Call, *, block: int) -> tuple[Call, Join]:
     bias = None if call.bias is None else biases.Given(_pieces(call.bias(*places), B))
 
     def join(out: Tensor) -> Tensor:
-        whole = out.view(B, n, H, block, -1).transpose(1, 2)
-        return whole.reshape(B, H, n * block, -1)[:, :, :Q]
+        Dv = out.shape[-1]
+        whole = out.view(B, n, H, block, Dv).transpose(1, 2)
+        return whole.reshape(B, H, n * block, Dv)[:, :, :Q]
 
     return Call(q, k, v, call.score, call.select, seen, bias, call.dropout), join
 
@@ -101,14 +103,21 @@ def gathered(call: Call, around: Around) -> tuple[Call, Join]:
 
     def take(x: Tensor) -> Tensor:
         rows = index.flatten(2)[..., None].expand(-1, -1, -1, x.shape[-1])
-        picked = x.gather(2, rows).view(B, H, Q, stretch, -1)
-        return picked.transpose(1, 2).reshape(B * Q, H, stretch, -1)
+        picked = x.gather(2, rows).view(B, H, Q, stretch, x.shape[-1])
+        return picked.transpose(1, 2).reshape(B * Q, H, stretch, x.shape[-1])
 
     def join(out: Tensor) -> Tensor:
-        return out.view(B, Q, H, -1).transpose(1, 2)
+        return out.view(B, Q, H, out.shape[-1]).transpose(1, 2)
 
     k, v = take(call.k), take(call.v)
     return Call(_single(call.q), k, v, call.score, select, seen, bias, call.dropout), join
+
+
+def reaches(call: Call) -> tuple[Number, Number]:
+    """How far back and how far ahead a query sees at most, and no farther than there are keys."""
+    _, _, Q, K = call.sizes
+    back, ahead = rules.band(call.rule)
+    return min(back, K - 1), min(ahead, Q - 1)
 
 
 def centred(rule: Rule | None) -> Around | None:
@@ -136,7 +145,8 @@ class _Stretches(torch.autograd.Function):
     def forward(x: Tensor, block: int, count: int) -> Tensor:
         _, H, _, D = x.shape
         views = x.unfold(2, block * count, block)  # (B, H, n, D, count · block)
-        return views.permute(0, 2, 1, 4, 3).reshape(-1, H, block * count, D)
+        rows = views.shape[0] * views.shape[2]
+        return views.permute(0, 2, 1, 4, 3).reshape(rows, H, block * count, D)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, int, int], output: Tensor) -> None:
@@ -147,7 +157,7 @@ class _Stretches(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None, None]:
         B, H, D = ctx.sizes
-        parts = grad[0].view(B, -1, H, ctx.count, ctx.block, D)
+        parts = grad[0].view(B, grad[0].shape[0] // B, H, ctx.count, ctx.block, D)
         n = parts.shape[1]
         whole = grad[0].new_zeros(B, H, n + ctx.count - 1, ctx.block, D)
         for i in range(ctx.count):

@@ -63,7 +63,7 @@ def attention(call: Call) -> Tensor:
         assert around is not None
         pieces, join = local.gathered(call, around)
         return join(_dense(pieces))
-    if _banded(call):
+    if _banded(call) and (_saves(call) or not _tiles(call)):
         pieces, join = local.banded(call, block=_block(call))
         return join(_open(pieces) if _all_seen(call) else _dense(pieces))
     outs = [_tiled(part) for _, part in _query_chunks(call)]
@@ -115,7 +115,20 @@ def _centred(call: Call) -> bool:
 
 def _block(call: Call) -> int:
     """How many queries share a stretch of keys: about as many as they see to either side."""
-    return BLOCK * max(1, math.ceil(max(rules.band(call.rule)) / BLOCK))
+    return BLOCK * max(1, math.ceil(max(local.reaches(call)) / BLOCK))
+
+
+def _saves(call: Call) -> bool:
+    """Whether the blocks have fewer pairs than all queries and keys."""
+    _, _, Q, K = call.sizes
+    block = _block(call)
+    stretch = sum(math.ceil(reach / block) for reach in local.reaches(call)) + 1
+    return math.ceil(Q / block) * stretch * block**2 < Q * K
+
+
+def _tiles(call: Call) -> bool:
+    """Whether the additive score may be tiled over everything."""
+    return isinstance(call.score, Additive) and call.select is softmax and not call.dropout
 
 
 def _all_seen(call: Call) -> bool:

@@ -114,6 +114,33 @@ def test_keys_out_of_every_window_are_not_there(Q, poison):
     assert_same([both_ways(q, k, v, rule=rules.window(3))[0], clean[0]])
 
 
+@pytest.mark.parametrize("Q", [300, 331])
+def test_an_additive_score_under_a_short_window_runs_in_blocks(Q, monkeypatch):
+    q, k = torch.randn(1, H, Q, 3), torch.randn(1, H, 331, 3)
+    named = {"score": scores.Additive(torch.randn(H, 3)), "rule": rules.window(2)}
+    assert_same(both_ways(q, k, k, **named))
+    monkeypatch.setattr(chunked.local, "banded", None)
+    with pytest.raises(TypeError), use_backend("chunked"):
+        attend(q, k, k, **named)
+
+
+@pytest.mark.parametrize("reach", [40, 10**6])
+def test_a_window_wider_than_the_keys_costs_no_more_than_they_do(reach, monkeypatch):
+    q, score = torch.randn(B, H, 13, D), scores.Additive(torch.randn(H, D))
+    assert_same(both_ways(q, q, q, score=score, rule=rules.window(reach)))
+    assert_same(both_ways(q, q, q, select=selects.hard, rule=rules.window(reach)))
+    monkeypatch.setattr(chunked.local, "banded", None)
+    with use_backend("chunked"):  # all of it at once
+        attend(q, q, q, score=score, rule=rules.window(reach))
+
+
+@pytest.mark.parametrize("D, Dv", [(0, 3), (3, 0)])
+@pytest.mark.parametrize("rule", ["window", "around"])
+def test_keys_or_values_without_width_are_taken(rule, D, Dv):
+    call = asked(Sizes(D=D, Dv=Dv), rule=rule, score="dot")
+    assert_same(both_ways(*call.qkv, **call.named))
+
+
 def test_local_p_costs_its_window_and_says_what_the_reference_says():
     q, k, v = torch.randn(B, H, 5, D), torch.randn(B, H, 50, D), torch.randn(B, H, 50, D)
     centre = torch.rand(B, H, 5) * 50
