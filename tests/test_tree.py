@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "door": {"check", "mkl", "functional", "kernels", "looking"},
     "layers": {"check", "functional", "kernels", "door", "layers"},
     "models": {"check", "functional", "door", "layers"},  # and no other model
-    "decode": {"check", "recording", "kernels", "decode"},
+    "decode": {"check", "recording", "kernels", "looking", "decode"},
     "weights": {"models"},
     "data": {"check", "files", "data"},
     "train": {"check", "config", "files", "mkl", "recording", "compiling", "train"},

@@ -1,6 +1,7 @@
 """Beam search that stops early only when it can prove that nothing better is to come."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from regard.decode import likeliest, recorded, states, steps
 from regard.decode.decoded import Decoded
 from regard.decode.steps import Steps
 from regard.kernels import one_query
+from regard.looking import rows_of_batch, watched
 
 # Wider beams have more candidates than one program should sort.
 WIDEST = 16
@@ -62,7 +64,9 @@ def beam(
 
     penalties = ((5 + torch.arange(1, size + 1, dtype=torch.float64)) / 6) ** length_penalty
     if recorder is None:
-        search = steps.run("beam", begun, (source, longest, penalties), most)
+        # `along` follows the beams of a look, by `Decoded.rows`
+        with rows_of_batch() if watched() else nullcontext():
+            search = steps.run("beam", begun, (source, longest, penalties), most)
     else:
         inputs = (source, *(steps.beside(source, x) for x in (longest, penalties)))
         how = (begin, end, size, width, best)

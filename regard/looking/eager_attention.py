@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.functional.call import Call
 from regard.looking import formed, products
 from regard.looking.formed import Layout
-from regard.looking.sight import Source
+from regard.looking.record import Source
 
 # What a product goes through without being anything else, by the name of the function.
 PASSES = """

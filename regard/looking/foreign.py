@@ -20,7 +20,7 @@ from regard.functional.edited import drawn
 from regard.functional.rules import at, both, causal
 from regard.functional.scores import Dot
 from regard.looking import native, nested
-from regard.looking.sight import Source, unreadable
+from regard.looking.record import Source, unreadable
 
 Join = Callable[[Tensor], Tensor]
 

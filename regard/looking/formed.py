@@ -13,7 +13,7 @@ from regard.functional.call import Call, checked, heard, spread
 from regard.functional.precision import wide
 from regard.functional.rules import both
 from regard.functional.selects import HIDDEN, softmax
-from regard.looking.sight import Source
+from regard.looking.record import Source
 
 # What modules call the number of their heads.
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "num_q_heads")

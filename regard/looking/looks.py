@@ -9,12 +9,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from torch import nn
+from torch import Tensor, nn
 
 from regard.functional.call import Why
 from regard.looking import unseen, watching
+from regard.looking.key_store import KeyStore, Placed, has_keys
 from regard.looking.paths import Path, refuse_compiled
-from regard.looking.sight import Kept, Sight, Source, kept
+from regard.looking.record import Kept, Recorder, Source, trimmed, unreadable, written_keys
+from regard.looking.sight import Sight
 
 
 class Seen:
@@ -22,7 +24,8 @@ class Seen:
 
     def __init__(self, model: nn.Module | None, copy: bool):
         self._model = model
-        self._copy = copy
+        self._recorder = Recorder(copy=copy)
+        self._keys = KeyStore(copy=copy)
         self._kept: dict[str, list[Kept]] = {}
         self._met: dict[str, None] = {}
         self.path = Path(model)
@@ -59,6 +62,8 @@ class Seen:
     def clear(self) -> None:
         """Forget all that was seen, and let go of its memory."""
         self._kept.clear()
+        self._recorder.clear()
+        self._keys.clear()
 
     def keep(self, source: Source, why: Callable[[], Why]) -> None:
         """Keep one call, by what it is made from."""
@@ -68,7 +73,41 @@ class Seen:
                 return  # a call outside the model
             name = f"attend.{len(self._kept)}"
         self._met[name] = None
-        self._kept.setdefault(name, []).append(kept(source, why, copy=self._copy))
+        try:
+            self._keep(name, source, why)
+        except Exception as error:
+            # what cannot be kept, in the middle of a model, is an error only when it is read
+            kept = self._recorder.keep(unreadable(str(error)), why, None)
+            self._kept.setdefault(name, []).append(kept)
+
+    def move(self, parents: Tensor, *, followed: bool) -> None:
+        """Note that rows of a batch may have been moved: row b goes on from row `parents[b]`."""
+        self._keys.move(parents, followed=followed)
+
+    def _keep(self, name: str, source: Source, why: Callable[[], Why]) -> None:
+        placed = None
+        if self._model is not None and has_keys(source.tensors, source.keys):
+            placed = self._placed(name, source)
+            name = name if placed.use == 1 else f"{name}#{placed.use}"
+        kept = self._recorder.keep(source, why, placed)
+        calls = self._kept.setdefault(name, [])
+        if placed is not None and placed.is_second:
+            # a decoder goes step by step: its first call keeps no more alive than the others
+            log = placed.span.log
+            calls[:] = [trimmed(x) if x.is_of(log) else x for x in calls]
+        calls.append(kept)
+
+    def _placed(self, name: str, source: Source) -> Placed:
+        q, k = source.tensors[0], source.tensors[source.keys or 0]
+        masked = len(source.tensors) > 2
+        return self._keys.place(
+            name,
+            self.path.entry,
+            k,
+            q.shape[2],
+            (lambda: written_keys(source.make(*source.tensors))) if masked else None,
+            followed=watching.follows_rows(),
+        )
 
 
 @contextmanager

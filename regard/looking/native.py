@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from regard.functional.call import Call, checked
 from regard.functional.scores import Dot
 from regard.looking import nested
-from regard.looking.sight import Source
+from regard.looking.record import Source
 
 # How the native operators call their arguments: they have no signature to ask.
 _WEIGHTS = ("embed_dim", "num_heads", "qkv_weight", "qkv_bias", "proj_weight", "proj_bias")

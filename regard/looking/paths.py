@@ -8,6 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from torch import nn
 
 from regard.looking import threads, watching
+from regard.looking.key_store import Entry
 from regard.looking.watching import watched
 
 Given = ParamSpec("Given")
@@ -31,6 +32,7 @@ class Path:
         self._names = names | {id(module): name for name, module in self._modules.items()}
         self._begin = begin
         self._running: list[str] = []
+        self._run, self._entered = 0, dict[str, int]()
         self.entered = False
         self.ran: dict[str, None] = {}
 
@@ -62,6 +64,11 @@ class Path:
         return dict(self._modules)
 
     @property
+    def entry(self) -> Entry:
+        """Which time the innermost module runs inside of the outermost one."""
+        return Entry(self._run, self._entered.get(self._running[-1], 1) if self._running else 1)
+
+    @property
     def names(self) -> list[str]:
         """All modules of the model, the root first."""
         return list(self._modules)
@@ -77,7 +84,11 @@ class Path:
         name = self._names.get(id(module)) or self._names.get(_shared(module))
         if name is None:
             return False
+        if not self._running:
+            self._run += 1
+            self._entered.clear()
         self._running.append(name)
+        self._entered[name] = self._entered.get(name, 0) + 1
         self.entered = True
         self.ran[name] = None
         if name == self._root and self._begin is not None:

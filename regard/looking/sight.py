@@ -1,7 +1,6 @@
 """What one attention saw: exact weights, computed only for the rows that are asked for."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,11 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import check
-from regard.functional import attention as plain
-from regard.functional.call import Call, Why, changed, heard, spread, tensors_of, unread
-from regard.functional.edited import part
-from regard.functional.precision import autocast_as_now
-from regard.functional.scores import known
+from regard.functional.call import Why
+from regard.looking.record import Kept
 
 # From a key that is not read at all to one that is read alone.
 SHADES = "·░▒▓█"
@@ -27,95 +23,84 @@ class Top(NamedTuple):
     keys: Tensor
 
 
-class Source(NamedTuple):
-    """What a call is made from: `make` gives it for `tensors`, or for others of the same content.
-
-    Args:
-        make: from as many tensors to the call.
-        tensors: all that are needed, detached.
-        keys: which of them are the keys (B, H, K, D) as they were handed in; None if none is.
-    """
-
-    make: Callable[..., Call]
-    tensors: list[Tensor]
-    keys: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """One call that was seen: how to make it again, and the tensors that must not change.
-
-    Args:
-        make: makes the call.
-        tensors: what it is made from, each with its version.
-        why: which backend ran it.
-        autocast: gives the autocast that it ran under.
-    """
-
-    make: Callable[..., Call]
-    tensors: tuple[tuple[Tensor, int], ...]
-    why: Callable[[], Why]
-    autocast: Callable[[], AbstractContextManager[None]]
-
-    @property
-    def call(self) -> Call:
-        """The call, if nobody has written into what it was made from."""
-        for tensor, version in self.tensors:
-            if tensor._version != version:
-                raise RuntimeError(
-                    "look: a tensor that was looked at has been changed in place since; read the "
-                    "weights before that, or keep copies with look(model, copy=True)"
-                )
-        with torch.no_grad(), self.autocast():
-            return self.make(*(tensor for tensor, _ in self.tensors))
-
-    def weights(self) -> Tensor:
-        """All weights (B, H, Q, K)."""
-        call = self.call
-        with torch.no_grad(), self.autocast():
-            return _weights(call).to(call.q.dtype)
-
-    def rows(self, call: Call, batch: int, head: int, queries: Tensor) -> Tensor:
-        """The weights of some queries of one head (n, K); `call` is that of this one."""
-        with torch.no_grad(), self.autocast():
-            return _rows(call, batch, head, queries)
-
-
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """What the attention called `name` saw in all its calls, one after the other along Q."""
+    """What the attention called `name` saw in all its calls, one after the other along Q.
+
+    Keys stand at their positions, also where a cache lets the oldest go. Where rows of the batch
+    were moved between calls, as beams of `generate` are, each row is that of its own hypothesis:
+    of the last call's row, back through the rows that it goes on from.
+    """
 
     name: str
     calls: tuple[Kept, ...]
 
-    def weights(self) -> Tensor:
-        """All weights (B, H, Q, K), on the device of the call; a growing K is padded with zeros."""
-        parts = [kept.weights() for kept in self.calls]
-        if len({w.shape[:2] for w in parts}) > 1:
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """B, H, Q and K of all calls together."""
+        sizes = [kept.sizes for kept in self.calls]
+        if len({(B, H) for B, H, _, _ in sizes}) > 1:
             raise ValueError(
                 f"look: calls of {self.name!r} have other batches or heads than one another, "
                 "so they do not join; read them one by one in .calls"
             )
-        K = max(w.shape[3] for w in parts)
-        return torch.cat([F.pad(w, (0, K - w.shape[3])) for w in parts], 2)
+        return *sizes[0][:2], sum(Q for _, _, Q, _ in sizes), self._width
+
+    def weights(self) -> Tensor:
+        """All weights (B, H, Q, K), on the device of the call; a growing K is padded with zeros."""
+        self._refuse_lost()
+        _, _, _, K = self.sizes
+        parts = []
+        for kept in self.calls:
+            rows = None if kept.span is None else kept.span.rows()
+            parts.append(_padded(kept, K) if rows is None else _padded(kept, K)[rows])
+        return torch.cat(parts, 2)
+
+    def along(self, rows: Tensor) -> Tensor:
+        """The weights of hypotheses (N, H, Q, K) by the row of the batch each was at every call.
+
+        Args:
+            rows: (N, calls), −1 after the end, whose weights are zeros: the `beam_indices` that
+                Hugging Face's `generate(num_beams=…, output_scores=True,
+                return_dict_in_generate=True)` gives. Calls beyond it are left out as zeros.
+        """
+        check.integers("look", "rows", rows)
+        check.shape("look", "rows", rows, N=None, calls=None)
+        B, _, _, K = self.sizes
+        if rows.shape[1] > len(self.calls) or bool(((rows < -1) | (rows >= B)).any()):
+            raise ValueError(
+                f"look: expected rows from -1 to {B - 1} for at most {len(self.calls)} calls of "
+                f"{self.name!r}, got {rows.shape[1]} calls and rows up to {int(rows.max())}"
+            )
+        parts, left = [], len(self.calls) - rows.shape[1]
+        for kept, mine in zip(self.calls, F.pad(rows, (0, left), value=-1).unbind(1), strict=True):
+            found = _padded(kept, K)
+            mine = mine.to(found.device)
+            over = (mine < 0)[:, None, None, None]
+            parts.append(found[mine.clamp_min(0)].masked_fill(over, 0))
+        return torch.cat(parts, 2)
 
     @torch.no_grad()
     def rows(self, batch: int, head: int, queries: int | Sequence[int] | slice | Tensor) -> Tensor:
         """The weights of some queries of one head (n, K), computed for these alone."""
-        calls = [kept.call for kept in self.calls]
-        lengths = [call.q.shape[2] for call in calls]
-        B, H, _, _ = calls[0].sizes
-        _within("batch", batch, B)
-        _within("head", head, H)
-        wanted = _indices(queries, sum(lengths))
-        K = max(call.k.shape[2] for call in calls)
-        out, start = calls[0].q.new_zeros(len(wanted), K), 0
-        for kept, call, length in zip(self.calls, calls, lengths, strict=True):
-            mine = (wanted >= start) & (wanted < start + length)
-            if bool(mine.any()):
-                rows = kept.rows(call, batch, head, (wanted[mine] - start).to(out.device))
-                out[mine.to(out.device), : rows.shape[1]] = rows.to(out.dtype)
-            start += length
+        self._refuse_lost()
+        sizes = [kept.sizes for kept in self.calls]
+        _within("batch", batch, sizes[0][0])
+        _within("head", head, sizes[0][1])
+        wanted = _indices(queries, sum(Q for _, _, Q, _ in sizes))
+        out, start = None, 0
+        for kept, (_, _, Q, K) in zip(self.calls, sizes, strict=True):
+            mine = (wanted >= start) & (wanted < start + Q)
+            if bool(mine.any()) or out is None:
+                call, moved = kept.call, None if kept.span is None else kept.span.rows()
+                row = batch if moved is None else int(moved[batch])
+                if out is None:
+                    out = call.q.new_zeros(len(wanted), self._width)
+                found = kept.rows(call, row, head, (wanted[mine] - start).to(out.device))
+                columns = slice(kept.first_key, kept.first_key + K)
+                out[mine.to(out.device), columns] = found.to(out.dtype)
+            start += Q
+        assert out is not None
         return out
 
     def top(self, k: int) -> Top:
@@ -142,7 +127,18 @@ class Sight:
 
     @property
     def _batch(self) -> tuple[int, int]:
-        return self.calls[0].call.sizes[:2]
+        return self.calls[0].sizes[:2]
+
+    @property
+    def _width(self) -> int:
+        return max(kept.first_key + kept.sizes[3] for kept in self.calls)
+
+    def _refuse_lost(self) -> None:
+        if any(kept.is_lost for kept in self.calls):
+            raise ValueError(
+                f"look: rows of the batch were moved between calls of {self.name!r}, as beams are, "
+                "but its keys do not say how; read the calls one by one in .calls"
+            )
 
     def _by_head(self) -> Iterator[Tensor]:
         """The weights (Q, K) of one head after the other."""
@@ -151,81 +147,10 @@ class Sight:
             yield self.rows(head // H, head % H, slice(None))
 
 
-def source(call: Call) -> Source:
-    """What a call of ours is made from; its values are not needed."""
-    bare = unread(call)
-    q, k, _, *others = tensors_of(bare)
-
-    def make(q: Tensor, k: Tensor, *others: Tensor) -> Call:
-        parts = iter((q, k, k, *others))
-        return unread(changed(bare, lambda _: next(parts)))
-
-    return Source(make, [q, k, *others], keys=1)
-
-
-def unreadable(reason: str) -> Source:
-    """A call that cannot be made again, and why; the words alone, since an error holds tensors."""
-
-    def make(*tensors: Tensor) -> Call:
-        raise ValueError(reason)
-
-    return Source(make, [])
-
-
-def kept(source: Source, why: Callable[[], Why], *, copy: bool) -> Kept:
-    """A call to be made again later; with `copy`, one that nobody can change.
-
-    What cannot be kept, in the middle of a model, is an error only when it is read.
-    """
-    try:
-        return _kept(source, why, copy=copy)
-    except Exception as error:
-        return Kept(unreadable(str(error)).make, (), why, nullcontext)
-
-
-def _kept(source: Source, why: Callable[[], Why], *, copy: bool) -> Kept:
-    make, tensors, _ = source
-    autocast = autocast_as_now(tensors[0].device) if tensors else nullcontext
-    # tensors of inference mode do not count their versions: only a copy of them is safe
-    if copy or any(tensor.is_inference() for tensor in tensors):
-        with torch.no_grad():
-            call = unread(changed(make(*tensors), Tensor.clone))
-        return Kept(lambda: call, (), why, autocast)
-    return Kept(make, tuple((tensor, tensor._version) for tensor in tensors), why, autocast)
-
-
-def _weights(call: Call) -> Tensor:
-    k = spread(call.k, call.q.shape[1])
-    weights = plain.weights(
-        call.q, k, score=call.score, select=call.select, rule=call.rule, bias=call.bias
-    )
-    return heard(call, weights)
-
-
-def _rows(call: Call, batch: int, head: int, queries: Tensor) -> Tensor:
-    score, select = call.score, part(call.select, batch, head, queries)
-    if call.heads is not None and not bool(call.heads[head]):
-        return call.q.new_zeros(len(queries), call.k.shape[2])
-    if select is None or not isinstance(score, known):
-        # a callable of the user's may depend on anything: it is asked for everything
-        return _weights(call)[batch, head, queries]
-    _, H, Q, K = call.sizes
-    shared = head * call.k.shape[1] // H
-    device = call.q.device
-    places = (
-        torch.tensor(batch, device=device),
-        torch.tensor(head, device=device),
-        (queries + K - Q)[:, None],
-        torch.arange(K, device=device),
-    )
-    return plain.weights(
-        call.q[batch : batch + 1, head : head + 1, queries],
-        call.k[batch : batch + 1, shared : shared + 1],
-        score=score.part(batch, head, queries, K - Q),
-        select=select,
-        rule=None if call.rule is None else call.rule(*places),
-        bias=None if call.bias is None else call.bias(*places),
-    )[0, 0]
+def _padded(kept: Kept, width: int) -> Tensor:
+    """The weights of a call (B, H, Q, width), with its keys at their positions."""
+    found, first = kept.weights(), kept.first_key
+    return F.pad(found, (first, width - first - found.shape[3]))
 
 
 def _indices(queries: int | Sequence[int] | slice | Tensor, length: int) -> Tensor:

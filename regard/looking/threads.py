@@ -44,11 +44,15 @@ class Observers(TorchFunctionMode):
 
 
 class _Local(threading.local):
-    """What belongs to a thread: its observers, and those that are set aside for now."""
+    """What belongs to a thread: its observers, those that are set aside for now, and how it looks.
+
+    While it keeps rows, those of a look stay rows of the batch where beams are moved.
+    """
 
     def __init__(self) -> None:
         self.observers: Observers | None = None
         self.aside: Observers | None = None
+        self.keeps_rows = False
 
 
 local = _Local()

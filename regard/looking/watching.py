@@ -12,7 +12,7 @@ from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, tensors_of
 from regard.looking import foreign, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
-from regard.looking.sight import Source, source
+from regard.looking.record import Source, source
 from regard.looking.threads import Followed, Observers
 
 Kind = Literal["looks", "edits", "paths"]
@@ -41,6 +41,9 @@ class Look(Protocol):
     @property
     def path(self) -> Path:
         """Where it stands in its model."""
+
+    def move(self, parents: Tensor, *, followed: bool) -> None:
+        """Note that rows of a batch may have been moved: row b goes on from row `parents[b]`."""
 
     def keep(self, source: Source, why: Callable[[], Why]) -> None:
         """Keep one call, by what it is made from."""
@@ -109,7 +112,8 @@ def show(call: Call, why: Callable[[], Why]) -> None:
     if any(x.requires_grad for x in tensors_of(call)):
         # a look must not keep a whole graph alive; what is detached still counts its versions
         call = changed(call, Tensor.detach)
-    _keep(source(call), why)
+    with _looking_away():
+        _keep(source(call), why)
 
 
 def going_back() -> bool:
@@ -133,6 +137,21 @@ def _looking_away() -> Iterator[None]:
             yield
     finally:
         threads.local.aside = before
+
+
+@contextmanager
+def rows_of_batch() -> Iterator[None]:
+    """Inside, rows of a look stay those of the batch: who moves them will say how, afterwards."""
+    before, threads.local.keeps_rows = threads.local.keeps_rows, True
+    try:
+        yield
+    finally:
+        threads.local.keeps_rows = before
+
+
+def follows_rows() -> bool:
+    """Whether rows of a look go with rows that are moved, or stay those of the batch."""
+    return not threads.local.keeps_rows
 
 
 def _open_here(kind: Kind) -> list[Any]:
@@ -169,6 +188,8 @@ class _Watcher(Observers):
         if threads.local.aside is not None:
             return func(*args, **kwargs)
         if func not in foreign.SEEN:
+            if func in _MOVES:
+                _move(*args, **kwargs)
             return self.eager.run(func, args, kwargs)
         with threads.in_child("self_attn") if func is native.LAYER else nullcontext():
             return self._seen(func, args, kwargs)
@@ -187,6 +208,21 @@ class _Watcher(Observers):
             with _looking_away():
                 _keep(foreign.read(func, args, kwargs), lambda: foreign.WHY)
         return out
+
+
+# What moves the rows of a cache: beams of a search go on from other beams.
+_MOVES = frozenset({torch.index_select, Tensor.index_select})
+
+
+def _move(x: Any = None, dim: Any = None, index: Any = None, **named: Any) -> None:
+    """Show rows that may have been moved to every open look."""
+    x = named.get("input", x)
+    if not isinstance(x, Tensor) or not isinstance(index, Tensor) or x.dim() != 4 or dim != 0:
+        return
+    if index.dim() == 1 and len(index) == len(x) > 1 and not going_back():
+        with _looking_away():
+            for look in _open_here("looks"):
+                look.move(index, followed=follows_rows())
 
 
 def _paths() -> list[Path]:

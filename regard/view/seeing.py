@@ -81,16 +81,15 @@ def trace(
 
 
 def _sized(name: str, sight: Sight, batch: int) -> _Seen:
-    sizes = [kept.call.sizes for kept in sight.calls]
-    if len({(B, H) for B, H, _, _ in sizes}) > 1:
+    if len({kept.sizes[:2] for kept in sight.calls}) > 1:
         raise ValueError(
             f"trace: calls of {name!r} have other batches or heads than one another, so they are "
             "no one map; look at one call of the model"
         )
-    B, H, _, _ = sizes[0]
+    B, H, Q, K = sight.sizes
     if not 0 <= batch < B:
         raise ValueError(f"trace: expected batch from 0 to {B - 1}, got {batch}")
-    return _Seen(name, sight, (H, sum(Q for *_, Q, _ in sizes), max(K for *_, K in sizes)))
+    return _Seen(name, sight, (H, Q, K))
 
 
 def _grouped(found: list[_Seen]) -> dict[str, list[_Seen]]:
@@ -120,8 +119,11 @@ def _alike(left: list[_Seen]) -> list[_Seen]:
 
 
 def _parts(name: str) -> list[str]:
-    """The text of a name and its numbers in turn: `h.0.attn` is `h.`, `0`, `.attn`."""
-    return re.split(r"([0-9]+)", name)
+    """The text of a name and its numbers in turn: `h.0.attn` is `h.`, `0`, `.attn#`, `1`, ``.
+
+    The first use of a layer that is shared has no number of its own, as `h.attn#2` has.
+    """
+    return re.split(r"([0-9]+)", name if "#" in name else f"{name}#1")
 
 
 def _differ(parts: list[str], name: str, place: int) -> bool:
@@ -140,6 +142,7 @@ def _without(layers: list[_Seen]) -> str:
 
 def _id(name: str) -> str:
     """A name as an id of a trace; of a long one, its end."""
+    name = name.removesuffix("#1").removesuffix("#")
     safe = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
     safe = re.sub(r"\.{2,}", ".", safe)[-_LONGEST_ID:].strip(".-")
     return safe or "attention"

@@ -123,17 +123,17 @@ def test_bare_calls_are_layers_where_they_are_alike():
 
 def test_nothing_is_computed_until_it_is_shown(monkeypatch):
     seen, rows = bare((Q, K)), []
-    monkeypatch.setattr(regard.looking.sight, "_rows", lambda *given: rows.append(given))
-    monkeypatch.setattr(regard.looking.sight, "_weights", lambda *given: rows.append(given))
+    monkeypatch.setattr(regard.looking.record, "rows", lambda *given: rows.append(given))
+    monkeypatch.setattr(regard.looking.record, "weights", lambda *given: rows.append(given))
     view.trace(seen)
     assert rows == []
 
 
 def test_whether_nobody_looks_ahead_costs_a_few_rows(monkeypatch):
     seen, asked = bare((301, 301), rule=rules.causal), []
-    sight = regard.looking.sight
-    ours = sight._rows
-    monkeypatch.setattr(sight, "_rows", lambda *given: asked.append(given[3]) or ours(*given))
+    record = regard.looking.record
+    ours = record.rows
+    monkeypatch.setattr(record, "rows", lambda *given: asked.append(given[3]) or ours(*given))
     assert view.trace(seen).map().causal
     assert sum(map(len, asked)) <= 16
 
@@ -230,3 +230,36 @@ def test_it_can_be_saved_and_opened_again(tmp_path):
     again = view.load(view.save(trace, tmp_path / "t.safetensors"))
     assert_close(again.map().whole(), trace.map().whole())
     assert (again.map().names, again.header.title) == (("attend.0", "attend.1"), "t")
+
+
+def test_uses_of_a_shared_layer_are_layers_of_one_map():
+    model = MultiHead(12, H)
+
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = model
+
+        def forward(self, x):
+            return self.layer(self.layer(x))
+
+    twice, x = Twice(), torch.randn(B, Q, 12)
+    with regard.look(twice) as seen:
+        twice(x)
+    assert seen.names() == ["layer", "layer#2"]
+    map = view.trace(seen).map("layer")
+    assert list(map.names) == ["layer", "layer#2"] and map.layers == 2
+    assert_close(map.cells(1, 2), seen["layer#2"].weights()[0, 2])
+
+
+def test_steps_of_a_sliding_cache_are_a_square_map():
+    class Cached(nn.Module):
+        def forward(self, q, k):
+            return attend(q, k, k)
+
+    model, k = Cached(), torch.randn(B, H, Q, D)
+    with regard.look(model) as seen:
+        for n in range(Q):
+            model(torch.randn(B, H, 1, D), k[:, :, max(n - 2, 0) : n + 1].clone())
+    map = view.trace(seen, tokens=list("abcde")).map("Cached")
+    assert map.causal and map.cells(0, 1)[4].gt(0).tolist() == [False, False, True, True, True]

@@ -1,0 +1,242 @@
+"""One call that was seen, kept by what it is made from: nothing is computed until it is read."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.functional import attention as plain
+from regard.functional import rules
+from regard.functional.biases import Given as DenseBias
+from regard.functional.call import Call, Why, changed, heard, spread, tensors_of, unread
+from regard.functional.edited import part
+from regard.functional.precision import autocast_as_now
+from regard.functional.scores import known
+from regard.looking.key_log import CHANGED, KeyLog, KeySpan
+from regard.looking.key_store import Placed
+
+# So many masks are compared with a new one: two kinds, as of self- and cross-attention, are usual.
+_RECENT = 4
+
+
+class Source(NamedTuple):
+    """What a call is made from: `make` gives it for `tensors`, or for others of the same content.
+
+    Args:
+        make: from as many tensors to the call.
+        tensors: all that are needed, detached; the queries first, if `keys` are given.
+        keys: which of them are the keys (B, H, K, D) as they were handed in; None if none is.
+    """
+
+    make: Callable[..., Call]
+    tensors: list[Tensor]
+    keys: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """One call that was seen: how to make it again, and the tensors that must not change.
+
+    Args:
+        make: from tensors to the call.
+        tensors: those, and which version of them was seen; without the keys, if there is a span.
+        why: which backend ran.
+        autocast: gives the autocast that it ran under.
+        span: where its keys stand among those its attention saw.
+        is_lost: whether rows of the batch were moved before it, and it is not known which.
+    """
+
+    make: Callable[..., Call]
+    tensors: tuple[tuple[Tensor, int], ...]
+    why: Callable[[], Why]
+    autocast: Callable[[], AbstractContextManager[None]]
+    span: KeySpan | None = None
+    is_lost: bool = False
+
+    @property
+    def call(self) -> Call:
+        """The call, if nobody has written into what it was made from."""
+        for tensor, version in self.tensors:
+            if not tensor.is_inference() and tensor._version != version:
+                raise RuntimeError(CHANGED)
+        given = [tensor for tensor, _ in self.tensors]
+        if self.span is not None:
+            given.insert(1, self.span.read())
+        with torch.no_grad(), self.autocast():
+            return self.make(*given)
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """B, H, Q, K of the call."""
+        if self.span is None:
+            return self.call.sizes
+        B, H, Q, _ = self.tensors[0][0].shape
+        return B, H, Q, self.span.width
+
+    def is_of(self, log: KeyLog) -> bool:
+        """Whether its keys are kept there."""
+        return self.span is not None and self.span.log is log
+
+    @property
+    def first_key(self) -> int:
+        """The position of its first key."""
+        return 0 if self.span is None else self.span.start
+
+    def weights(self) -> Tensor:
+        """All weights (B, H, Q, K)."""
+        call = self.call
+        with torch.no_grad(), self.autocast():
+            return weights(call).to(call.q.dtype)
+
+    def rows(self, call: Call, batch: int, head: int, queries: Tensor) -> Tensor:
+        """The weights of some queries of one head (n, K); `call` is that of this one."""
+        with torch.no_grad(), self.autocast():
+            return rows(call, batch, head, queries)
+
+
+def source(call: Call) -> Source:
+    """What a call of ours is made from; its values are not needed."""
+    bare = unread(call)
+    q, k, _, *others = tensors_of(bare)
+
+    def make(q: Tensor, k: Tensor, *others: Tensor) -> Call:
+        parts = iter((q, k, k, *others))
+        return unread(changed(bare, lambda _: next(parts)))
+
+    return Source(make, [q, k, *others], keys=1)
+
+
+def unreadable(reason: str) -> Source:
+    """A call that cannot be made again, and why; the words alone, since an error holds tensors."""
+
+    def make(*tensors: Tensor) -> Call:
+        raise ValueError(reason)
+
+    return Source(make, [])
+
+
+class Recorder:
+    """Keeps calls one after the other, and of tensors that are equal one.
+
+    Args:
+        copy: keep copies, that nobody can change.
+    """
+
+    def __init__(self, *, copy: bool):
+        self._copy = copy
+        self._recent: list[tuple[Tensor, int]] = []
+
+    def keep(self, source: Source, why: Callable[[], Why], placed: Placed | None) -> Kept:
+        """A call to be made again later; where its keys are placed, they are kept there."""
+        make, tensors, keys = source
+        autocast = autocast_as_now(tensors[0].device) if tensors else nullcontext
+        if placed is None:
+            return Kept(make, tuple(self._kept(x) for x in tensors), why, autocast)
+        q, *others = (x for i, x in enumerate(tensors) if i != keys)
+        given = self._kept(_trimmed(q) if placed.span.is_later else q)
+        masks = tuple(self._recalled(x) for x in others)
+        return Kept(make, (given, *masks), why, autocast, placed.span, placed.is_lost)
+
+    def clear(self) -> None:
+        """Let go of all tensors."""
+        self._recent.clear()
+
+    def _kept(self, tensor: Tensor) -> tuple[Tensor, int]:
+        # tensors of inference mode do not count their versions: only a copy of them is safe
+        if tensor.is_inference():
+            return _copied(tensor), 0
+        tensor = _copied(tensor) if self._copy else tensor
+        return tensor, tensor._version
+
+    def _recalled(self, tensor: Tensor) -> tuple[Tensor, int]:
+        """A mask or a bias; one that a layer before had, if they are equal."""
+        for one, version in self._recent:
+            unchanged = one.is_inference() or one._version == version
+            if unchanged and _is_equal(one, tensor):
+                return one, version
+        found = self._kept(_trimmed(tensor))
+        self._recent = [found, *self._recent[: _RECENT - 1]]
+        return found
+
+
+def trimmed(kept: Kept) -> Kept:
+    """The same, where no tensor keeps memory alive that nobody else needs any more."""
+    if any(x._version != version for x, version in kept.tensors if not x.is_inference()):
+        return kept
+    tensors = [_trimmed(x) for x, _ in kept.tensors]
+    return replace(kept, tensors=tuple((x, 0 if x.is_inference() else x._version) for x in tensors))
+
+
+def written_keys(call: Call) -> int:
+    """How many of the first keys any query of a call may see, by its mask; all if there is none."""
+    K = call.k.shape[2]
+    masks = [part.mask for part in rules.parts(call.rule) if isinstance(part, rules.Given)]
+    if isinstance(call.bias, DenseBias):
+        values = call.bias.values
+        masks.append(values > torch.finfo(values.dtype).min)
+    seen = [mask.flatten(0, -2).any(0) for mask in masks if mask.dim() and mask.shape[-1] == K]
+    places = torch.stack(seen).all(0).nonzero().flatten().tolist() if seen else []
+    return places[-1] + 1 if places else K
+
+
+def _is_equal(a: Tensor, b: Tensor) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
+        return False
+    place = a.data_ptr() == b.data_ptr() and a.stride() == b.stride()
+    return (place and a._version == b._version) or torch.equal(a, b)
+
+
+def _trimmed(tensor: Tensor) -> Tensor:
+    """The tensor, or a copy of it where it would keep much other memory alive."""
+    held = tensor.untyped_storage().nbytes()
+    return _copied(tensor) if held > 1.25 * tensor.numel() * tensor.element_size() else tensor
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    """A copy, of an axis that only repeats no more than one entry."""
+    if tensor.is_nested or tensor.layout != torch.strided:
+        return tensor.clone()
+    once = tensor
+    for axis, (n, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        if n > 1 and stride == 0:
+            once = once.narrow(axis, 0, 1)
+    return once.clone(memory_format=torch.contiguous_format).expand(tensor.shape)
+
+
+def weights(call: Call) -> Tensor:
+    """All weights of a call (B, H, Q, K), before dropout."""
+    k = spread(call.k, call.q.shape[1])
+    weights = plain.weights(
+        call.q, k, score=call.score, select=call.select, rule=call.rule, bias=call.bias
+    )
+    return heard(call, weights)
+
+
+def rows(call: Call, batch: int, head: int, queries: Tensor) -> Tensor:
+    """The weights of some queries of one head (n, K)."""
+    score, select = call.score, part(call.select, batch, head, queries)
+    if call.heads is not None and not bool(call.heads[head]):
+        return call.q.new_zeros(len(queries), call.k.shape[2])
+    if select is None or not isinstance(score, known):
+        # a callable of the user's may depend on anything: it is asked for everything
+        return weights(call)[batch, head, queries]
+    _, H, Q, K = call.sizes
+    shared = head * call.k.shape[1] // H
+    device = call.q.device
+    places = (
+        torch.tensor(batch, device=device),
+        torch.tensor(head, device=device),
+        (queries + K - Q)[:, None],
+        torch.arange(K, device=device),
+    )
+    return plain.weights(
+        call.q[batch : batch + 1, head : head + 1, queries],
+        call.k[batch : batch + 1, shared : shared + 1],
+        score=score.part(batch, head, queries, K - Q),
+        select=select,
+        rule=None if call.rule is None else call.rule(*places),
+        bias=None if call.bias is None else call.bias(*places),
+    )[0, 0]
