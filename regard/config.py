@@ -49,9 +49,11 @@ def override(config: C, settings: Iterable[str]) -> C:
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals or not name:
-            raise ValueError(f"{root}: expected field=value, got {setting!r}")
+            raise ValueError(f"{root}: expected field=value, got {setting!r:.80}")
         if name in given:
-            raise ValueError(f"{root}: expected {name} once, got {given[name]!r} and {text!r}")
+            raise ValueError(
+                f"{root}: expected {name} once, got {given[name]!r:.80} and {text!r:.80}"
+            )
         given[name] = text
     return _changed(config, given, root, "")
 
@@ -121,7 +123,7 @@ def _set(
     if text is not None:
         return _parsed(text, hint, root, name)
     if not dataclasses.is_dataclass(held):
-        got = f"got {name}.{next(iter(inside))}, but {held!r} has no fields"
+        got = f"got {name}.{next(iter(inside))}, but {held!r:.80} has no fields"
         raise ValueError(f"{root}: expected {name} as {annotations.words(hint)}, {got}")
     return _changed(held, inside, root, f"{name}.")
 
@@ -146,7 +148,9 @@ def _misfit(given: Any, hint: Any, root: str, name: str) -> ValueError:
     kinds = typing.get_args(hint) if annotations.is_union(hint) else (hint,)
     words = [str(c) for k in kinds if typing.get_origin(k) is Literal for c in typing.get_args(k)]
     near = meant(given, [*words, *annotations.choosing(hint)[1]]) if isinstance(given, str) else ""
-    return ValueError(f"{root}: expected {name} as {annotations.words(hint)}, got {given!r}{near}")
+    return ValueError(
+        f"{root}: expected {name} as {annotations.words(hint)}, got {given!r:.80}{near}"
+    )
 
 
 def _read(text: str, hint: Any) -> Any:
@@ -186,14 +190,14 @@ def _plain(value: Any, root: str, name: str) -> Any:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
-    raise ValueError(f"{root}: expected {name} as something JSON can hold, got {value!r}")
+    raise ValueError(f"{root}: expected {name} as something JSON can hold, got {value!r:.80}")
 
 
 def _restored(cls: type, given: Any, root: str, at: str) -> Any:
     """The config of class `cls` at the name `at` of the root."""
     if not isinstance(given, dict):
         here = f"{at[:-1]} as " if at else ""
-        raise ValueError(f"{root}: expected {here}the fields of {cls.__name__}, got {given!r}")
+        raise ValueError(f"{root}: expected {here}the fields of {cls.__name__}, got {given!r:.80}")
     hints = annotations.hints(cls)
     for name in given:
         _refuse_unknown(cls, name, at)
@@ -324,5 +328,5 @@ def _refuse_unknown(cls: type, name: str, at: str) -> None:
     where = f" ({at}{name})" if at else ""
     near = meant(name, there, before=at)
     raise ValueError(
-        f"{cls.__name__} has no field {name!r}{where}; it has {', '.join(there)}{near}"
+        f"{cls.__name__} has no field {name!r:.80}{where}; it has {', '.join(there)}{near}"
     )

@@ -141,3 +141,10 @@ def test_a_recipe_that_is_not_there_is_refused_with_those_that_are():
     with pytest.raises(UsageError, match=r"sort, toy\), got tyo; did you"):
         asking.recipe("tyo")
     assert asking.recipe("toy") is sys.modules["tests.train.tabled"]
+
+
+@pytest.mark.parametrize("kind", [ValueError, asking.UsageError, KeyError, OSError])
+def test_an_error_of_any_length_is_shown_short_with_its_way_out(kind):
+    line = asking.judged(kind("expected bits, got " + "0" * 10**6 + "; the way out"))[1]
+    assert len(line) < 610
+    assert "expected bits, got 000" in line and "; the way out" in line

@@ -213,11 +213,11 @@ def _refuse(tokens: Sequence[str], merges: Sequence[tuple[str, str]]) -> None:
         )
     for piece in pieces:
         if not piece or not _BYTE.keys() >= set(piece):
-            raise ValueError(f"Vocabulary: expected pieces made of bytes, got {piece!r}")
+            raise ValueError(f"Vocabulary: expected pieces made of bytes, got {piece!r:.80}")
     for a, b in merges:
         if not {a, b, a + b} <= pieces:
             raise ValueError(
-                f"Vocabulary: expected merges of pieces into pieces, got {a!r} and {b!r}"
+                f"Vocabulary: expected merges of pieces into pieces, got {a!r:.80} and {b!r:.80}"
             )
 
 

@@ -158,7 +158,7 @@ class RepeatCopy:
         if found is None:
             raise ValueError(
                 "repeat copy: expected vectors and how often to say them, "
-                f"as in {example(self.bits)} x 3, got {text!r}"
+                f"as in {example(self.bits)} x 3, got {text!r:.80}"
             )
         vectors, repeats = typed("repeat copy", found[1], self.bits), int(found[2])
         if len(vectors) * repeats > MOST_SAID:

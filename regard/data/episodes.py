@@ -141,9 +141,8 @@ def typed(where: str, text: str, bits: int) -> np.ndarray:
     groups = text.replace(",", " ").split() or [text]
     for group in groups:
         if not group or len(group) % bits or set(group) - set("01"):
-            raise ValueError(
-                f"{where}: expected vectors of {bits} bits, as in {example(bits)}, got {group!r}"
-            )
+            form = f"vectors of {bits} bits, as in {example(bits)}"
+            raise ValueError(f"{where}: expected {form}, got {group!r:.80}")
     return np.array([int(bit) for bit in "".join(groups)], np.uint8).reshape(-1, bits)
 
 

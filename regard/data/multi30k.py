@@ -71,5 +71,5 @@ def _pairs(part: str, language: str, progress: Progress) -> list[Pair]:
 
 def _known(language: str) -> str:
     if language not in LANGUAGES:
-        raise ValueError(f"multi30k: expected one of {', '.join(LANGUAGES)}, got {language!r}")
+        raise ValueError(f"multi30k: expected one of {', '.join(LANGUAGES)}, got {language!r:.80}")
     return language

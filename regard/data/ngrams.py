@@ -82,7 +82,7 @@ class NGrams:
         """
         run = "".join(text.split())
         if not run or set(run) - set("01"):
-            raise ValueError(f"ngrams: expected bits, as in 0110100110, got {text!r}")
+            raise ValueError(f"ngrams: expected bits, as in 0110100110, got {text!r:.80}")
         episode = self._laid(np.array([[*map(int, run), 0]]))
         episode.asked[:, -1] = False
         return episode

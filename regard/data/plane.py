@@ -51,7 +51,7 @@ def parsed(given: str, *, columns: int = 2, where: str = "parsed") -> np.ndarray
 def _fitting(where: str, points: np.ndarray, columns: int, given: str) -> np.ndarray:
     """The points, if they are of so many numbers each, and not too many."""
     if points.shape[1] != columns:
-        raise ValueError(f"{where}: expected numbers, got points of the plane in {given}")
+        raise ValueError(f"{where}: expected numbers, got points of the plane in {given:.80}")
     if len(points) > MOST:
         raise ValueError(f"{where}: expected at most {MOST:,} points, got {len(points):,}")
     return points
@@ -76,7 +76,7 @@ def _cities(where: str, content: str) -> np.ndarray:
     if problem.kind not in STRAIGHT:
         raise ValueError(
             f"{where}: expected EDGE_WEIGHT_TYPE {' or '.join(STRAIGHT)}, because points of the "
-            f"plane are measured by straight lines, got {problem.kind}"
+            f"plane are measured by straight lines, got {problem.kind:.80}"
         )
     return problem.points
 
@@ -103,8 +103,12 @@ def _typed(where: str, line: str, columns: int) -> np.ndarray:
     for group in joined.replace(";", " ").split():
         numbers = [_number(word) for word in group.split(",")]
         if len(numbers) != columns or not _finite(*numbers):
-            raise ValueError(f"{where}: expected points, as in {_example(columns)}, got {group!r}")
+            raise ValueError(
+                f"{where}: expected points, as in {_example(columns)}, got {group!r:.80}"
+            )
         points.append(numbers)
+    if not points:
+        raise ValueError(f"{where}: expected points, as in {_example(columns)}, got {line!r:.80}")
     return np.array(points, np.float64)
 
 
@@ -122,7 +126,7 @@ def _table(where: str, lines: list[tuple[int, str]], columns: int) -> np.ndarray
     if len(taken) < columns:
         raise ValueError(
             f"{where}, line {n}: expected {columns} with numbers among its columns, "
-            f"got {', '.join(first)!r}"
+            f"got {', '.join(first)!r:.80}"
         )
     return np.array([[_cell(where, row, k) for k in taken] for row in rows], np.float64)
 
@@ -140,7 +144,7 @@ def _cell(where: str, row: tuple[int, list[str]], column: int) -> float | None:
     n, cells = row
     number = _number(cells[column]) if column < len(cells) else None
     if not _finite(number):
-        got = repr(cells[column]) if column < len(cells) else "nothing"
+        got = f"{cells[column]!r:.80}" if column < len(cells) else "nothing"
         raise ValueError(
             f"{where}, line {n}: expected a finite number in column {column + 1}, got {got}"
         )

@@ -82,20 +82,22 @@ class Recall:
         if not mark or "?" in query or "|" in query:
             raise ValueError(
                 "recall: expected items with | between them and one of them again behind ?, "
-                f"got {text!r}"
+                f"got {text!r:.80}"
             )
         items = [self._item(each) for each in shown.split("|")]
         if len(items) < 2:
-            raise ValueError(f"recall: expected at least 2 items, got {text!r}")
+            raise ValueError(f"recall: expected at least 2 items, got {text!r:.80}")
         asked = self._item(query)
         places = [place for place, item in enumerate(items) if (item == asked).all()]
         query = query.strip()
         if not places:
-            raise ValueError(f"recall: expected one of the items behind ?, got {query!r}")
+            raise ValueError(f"recall: expected one of the items behind ?, got {query!r:.80}")
         if len(places) > 1:
-            raise ValueError(f"recall: expected an item that comes once behind ?, got {query!r}")
+            raise ValueError(
+                f"recall: expected an item that comes once behind ?, got {query!r:.80}"
+            )
         if places[0] == len(items) - 1:
-            raise ValueError(f"recall: expected an item that another follows, got {query!r}")
+            raise ValueError(f"recall: expected an item that another follows, got {query!r:.80}")
         # their number is not bound by that of the items that are drawn
         task = replace(self, fewest=2, most=len(items))
         return task._laid(np.stack(items)[None], np.array([len(items)]), np.array(places))
@@ -105,7 +107,7 @@ class Recall:
         if len(item) != self.length:
             raise ValueError(
                 f"recall: expected items of {self.length} vectors, "
-                f"got {len(item)} in {text.strip()!r}"
+                f"got {len(item)} in {text.strip()!r:.80}"
             )
         return item
 

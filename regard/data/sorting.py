@@ -79,7 +79,7 @@ class Sort:
             first, second = example(self.bits).split()
             raise ValueError(
                 f"sort: expected vectors of {self.bits} bits, each with a priority from -1 to 1, "
-                f"as in {first}:0.5 {second}:-0.2, got {text!r}"
+                f"as in {first}:0.5 {second}:-0.2, got {text!r:.80}"
             )
         return bits, number
 

@@ -116,7 +116,9 @@ def read_tour(path: Path | str) -> list[int]:
         if word == "-1":
             break
         if not re.fullmatch("[0-9]{1,9}", word):
-            raise ValueError(f"{where}, line {line}: expected the number of a city, got {word!r}")
+            raise ValueError(
+                f"{where}, line {line}: expected the number of a city, got {word!r:.80}"
+            )
         cities.append(int(word))
     n = _dimension(where, said, len(cities))
     if sorted(cities) != [*range(1, n + 1)]:
@@ -142,7 +144,9 @@ def _taken_apart(where: str, content: str) -> tuple[dict[str, str], dict[str, _L
         elif keyword:
             said[keyword[1]] = keyword[2].strip()
         elif line.strip() and lines is None:
-            raise ValueError(f"{where}, line {number}: expected a keyword, got {line.strip()!r}")
+            raise ValueError(
+                f"{where}, line {number}: expected a keyword, got {line.strip()!r:.80}"
+            )
         elif line.strip() and lines is not None:
             lines.append((number, line.split()))
     return said, sections
@@ -153,7 +157,7 @@ def _refuse_other(where: str, keyword: str, given: str, known: tuple[str, ...]) 
     if given.split(" ")[0] not in known:
         *rest, last = known
         names = f"{', '.join(rest)} or {last}" if rest else last
-        raise ValueError(f"{where}: expected {keyword} {names}, got {given}")
+        raise ValueError(f"{where}: expected {keyword} {names}, got {given:.80}")
 
 
 def _dimension(where: str, said: dict[str, str], found: int) -> int:
@@ -162,7 +166,7 @@ def _dimension(where: str, said: dict[str, str], found: int) -> int:
     if not found:
         raise ValueError(f"{where}: expected a city or more, got none")
     if given != str(found):
-        raise ValueError(f"{where}: expected as many cities as DIMENSION, {given}, got {found}")
+        raise ValueError(f"{where}: expected as many cities as DIMENSION, {given:.80}, got {found}")
     return found
 
 
@@ -173,7 +177,6 @@ def _city(where: str, words: list[str]) -> tuple[int, list[float]]:
     except ValueError:
         x = y = np.nan
     if not np.isfinite([x, y]).all():
-        raise ValueError(
-            f"{where}: expected the number of a city and two coordinates, got {' '.join(words)!r}"
-        )
+        got = f"{' '.join(words)!r:.80}"
+        raise ValueError(f"{where}: expected the number of a city and two coordinates, got {got}")
     return number, [x, y]

@@ -58,14 +58,14 @@ def _number(where: str, word: str) -> float:
     except ValueError:
         number = np.nan
     if not np.isfinite(number):
-        raise ValueError(f"{where}: expected a finite number, got {word!r}")
+        raise ValueError(f"{where}: expected a finite number, got {word!r:.80}")
     return number
 
 
 def _index(where: str, word: str, n: int) -> int:
     index = int(word) if word.isascii() and word.isdigit() else 0
     if not 1 <= index <= n:
-        raise ValueError(f"{where}: expected an index from 1 to {n}, got {word!r}")
+        raise ValueError(f"{where}: expected an index from 1 to {n}, got {word!r:.80}")
     return index - 1
 
 

@@ -83,7 +83,9 @@ def _refuse_sizes(value: Any, path: Path, name: str = "config", depth: int = 0) 
         for inner in value:
             _refuse_sizes(inner, path, name, depth + 1)
     elif isinstance(value, int | float) and abs(value) > LARGEST_SIZE:
-        raise reading.refused(f"{path}: {name:.60} is {value:.4g}, the most is {LARGEST_SIZE}")
+        # a whole number of more than 308 digits does not go into a float
+        said = f"{value:.4g}" if abs(value) < 1e300 else "beyond 1e300"
+        raise reading.refused(f"{path}: {name:.60} is {said}, the most is {LARGEST_SIZE}")
 
 
 def _tokenizer(folder: Path) -> Any | None:

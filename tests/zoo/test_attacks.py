@@ -183,6 +183,10 @@ CARDS = {
         {"config": CONFIG | {"width": 10**12}},
         r"config.width is 1e\+12, the most is 16777216",
     ),
+    "a size of 400 digits": (
+        {"config": CONFIG | {"width": 10**400}},
+        "config.width is beyond 1e300, the most is 16777216",
+    ),
     "10¹² layers": ({"config": CONFIG | {"layers": 10**12}}, "config.layers is 1e.12, the most"),
     "a wide model": ({"config": CONFIG | {"width": 2**24}}, r"expected rnn.weight_ih_l0 of shape"),
     "a deep model": (

@@ -4,6 +4,8 @@ from typing import Any
 
 # What the numbers of a card are drawn with.
 SEED = 1000
+# As everywhere on the command line.
+MOST_BEAMS = 100
 
 
 def checked(where: str, evaluation: Any, *, most: int, **least: int) -> None:
@@ -11,9 +13,12 @@ def checked(where: str, evaluation: Any, *, most: int, **least: int) -> None:
     for name, lowest in least.items():
         given = getattr(evaluation, name)
         if given is not None and given < lowest:
-            raise ValueError(f"{where}: expected {name} of at least {lowest}, got {given}")
-    if evaluation.points > most:
-        raise ValueError(f"{where}: expected points of at most {most}, got {evaluation.points}")
+            raise ValueError(f"{where}: expected {name} of at least {lowest}, got {given!s:.40}")
+    limits = {"points": most, "beam": MOST_BEAMS}
+    for name, highest in limits.items():
+        given = getattr(evaluation, name)
+        if given is not None and given > highest:
+            raise ValueError(f"{where}: expected {name} of at most {highest}, got {given!s:.40}")
 
 
 def percent(share: float) -> str:

@@ -98,6 +98,7 @@ def test_a_net_without_a_memory_takes_any_length_and_no_slots():
         ({"length": 0}, "copy: expected length of at least 1, got 0"),
         ({"sequences": 0}, "copy: expected sequences of at least 1, got 0"),
         ({"slots": 0}, "copy: expected slots of at least 1, got 0"),
+        ({"slots": 10**20}, "copy: expected slots of at most 16777216, got 100000000000000000000"),
         ({"seed": -1}, "copy: expected seed of at least 0, got -1"),
     ],
 )
