@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 
 from benchmarks.measure import Row
 from regard.view import Map, Tokens, Trace
-from tests.browser import launched
+from tests.browser import entered, launched, let_in
 
 BUILT = Path(__file__).parent.parent / "regard" / "view" / "page"
 LONG = (4096, 16384)
@@ -36,30 +37,41 @@ def house(tokens: int) -> None:
 
     desk = Desk({}, LESSONS, lambda line: print(line, file=sys.stderr, flush=True))
     place = f"#/t/{desk.keep(_long(tokens) if tokens > 512 else _walled(), {})}"
-    serve(desk, place=place, ready=lambda address, _: print(address, flush=True))
+    serve(desk, place=place, ready=lambda link, _: print(link(), flush=True))
 
 
 def rows() -> Iterator[Row]:
     """The claims about the page."""
     with launched() as browser:
-        with served(512) as address:
-            yield _paint(browser, address)
-            yield _wall(browser, address)
-            yield from _frames(browser, address)
-            yield _lesson(browser, address)
+        with served(512) as there:
+            yield _paint(browser, there)
+            yield _wall(browser, there)
+            yield from _frames(browser, there)
+            yield _lesson(browser, there)
         for tokens in LONG:
-            with served(tokens) as address:
-                yield _opens(browser, address, tokens)
+            with served(tokens) as there:
+                yield _opens(browser, there, tokens)
+
+
+@dataclass(frozen=True)
+class There:
+    """Where a server is, what lets a tab in, and the trace that it has."""
+
+    origin: str
+    secret: str
+    trace: str
 
 
 @contextmanager
-def served(tokens: int) -> Iterator[str]:
-    """The address of a server that runs."""
+def served(tokens: int) -> Iterator["There"]:
+    """A server that runs."""
     code = f"from benchmarks.page import house; house({tokens})"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield process.stdout.readline().strip()
+        link = process.stdout.readline().strip()
+        origin, secret = entered(link)
+        yield There(origin, secret, link[link.index("/t/") :])
     finally:
         process.kill()
         process.wait()
@@ -82,13 +94,13 @@ def _long(tokens: int) -> Trace:
     )
 
 
-def _paint(browser: Any, address: str) -> Row:
+def _paint(browser: Any, there: There) -> Row:
     size = sum(
         len(gzip.compress((BUILT / n).read_bytes())) for n in ("index.html", "app.js", "app.css")
     )
     times = []
     for _ in range(9):
-        with _window(browser, address.partition("#")[0] + "#/p") as page:
+        with _window(browser, there, "/p") as page:
             page.locator("main h1").wait_for()
             script = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
             times.append(page.evaluate(script))
@@ -103,10 +115,10 @@ def _paint(browser: Any, address: str) -> Row:
     )
 
 
-def _wall(browser: Any, address: str) -> Row:
+def _wall(browser: Any, there: There) -> Row:
     times, size = [], 0
     for _ in range(9):
-        with _window(browser, address) as page:
+        with _window(browser, there, there.trace) as page:
             _until(page, MARKED)
             times.append(page.evaluate(MARKED) - page.evaluate(ASKED, "/api/traces/"))
             size = page.evaluate(
@@ -124,8 +136,8 @@ def _wall(browser: Any, address: str) -> Row:
     )
 
 
-def _frames(browser: Any, address: str) -> Iterator[Row]:
-    with _window(browser, address + "?view=heads") as page:
+def _frames(browser: Any, there: There) -> Iterator[Row]:
+    with _window(browser, there, f"{there.trace}?view=heads") as page:
         canvas = page.locator("canvas[data-field]")
         canvas.wait_for()
         box = canvas.bounding_box()
@@ -168,8 +180,8 @@ def _frame(claim: str, spent: list[float]) -> Row:
     return Row(claim, "no frame over 33 ms of script", "16 ms", measured, max(rest) <= 33)
 
 
-def _lesson(browser: Any, address: str) -> Row:
-    with _window(browser, address.partition("#")[0] + "#/p/dictionary") as page:
+def _lesson(browser: Any, there: There) -> Row:
+    with _window(browser, there, "/p/dictionary") as page:
         slider = page.locator("main input[type=range]").first
         slider.wait_for()
         slider.focus()
@@ -199,8 +211,8 @@ EDIT = """() => new Promise(done => {
 })"""
 
 
-def _opens(browser: Any, address: str, tokens: int) -> Row:
-    with _window(browser, address) as page:
+def _opens(browser: Any, there: There, tokens: int) -> Row:
+    with _window(browser, there, there.trace) as page:
         page.locator("canvas[data-field]").wait_for(timeout=60_000)
         page.wait_for_load_state("networkidle")
         canvas = page.locator("canvas[data-field]")
@@ -234,11 +246,12 @@ def _private(process: int) -> float:
 
 
 @contextmanager
-def _window(browser: Any, address: str) -> Iterator[Any]:
+def _window(browser: Any, there: There, place: str) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": 1280, "height": 800})
+    let_in(context, there.secret)
     try:
         page = context.new_page()
-        page.goto(address)
+        page.goto(f"{there.origin}/#{place}")
         yield page
     finally:
         context.close()

@@ -17,6 +17,7 @@ import torch
 
 from benchmarks.measure import Row, in_words
 from regard.view import Header, Map, Tokens, Trace
+from tests.browser import entered
 
 CLIENTS, REQUESTS = 50, 200
 LAYERS, HEADS, TOKENS = 12, 12, 512
@@ -31,7 +32,7 @@ def house() -> None:
 
     desk = Desk({}, LESSONS, lambda line: print(line, file=sys.stderr, flush=True))
     place = f"#/t/{desk.keep(_walled(), {})}"
-    serve(desk, place=place, ready=lambda address, _: print(address, flush=True))
+    serve(desk, place=place, ready=lambda link, _: print(link(), flush=True))
 
 
 @dataclass
@@ -40,7 +41,7 @@ class Server:
 
     process: subprocess.Popen[str]
     port: int
-    token: str
+    secret: str
     trace: str
 
     def resident(self) -> float:
@@ -64,7 +65,7 @@ class Client:
         """The body of an answer."""
         began = time.perf_counter()
         try:
-            headers = {"Authorization": f"Bearer {self.server.token}"}
+            headers = {"Authorization": f"Bearer {self.server.secret}"}
             self.line.request("GET" if body is None else "POST", path, body, headers)
             answer = self.line.getresponse()
             data = answer.read()
@@ -93,10 +94,9 @@ def served() -> Iterator[Server]:
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        address = urlsplit(process.stdout.readline().strip())
-        token = address.query.removeprefix("token=")
-        trace = address.fragment.removeprefix("/t/")
-        yield Server(process, address.port or 0, token, trace)
+        link = process.stdout.readline().strip()
+        origin, secret = entered(link)
+        yield Server(process, urlsplit(origin).port or 0, secret, link.rpartition("/t/")[2])
     finally:
         process.kill()
         process.wait()

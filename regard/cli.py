@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from types import ModuleType
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ import typer
 from regard import asking, drawing, options
 from regard.asking import RECIPES, UsageError
 from regard.options import FIRST, Place, placed
-from regard.terminal import answer, lines, note, patience, say, table, visible
+from regard.terminal import answer, lines, note, on_enter, patience, say, table, visible
 
 app = typer.Typer(
     help="Every attention mechanism and model since 2014: train, evaluate, predict, look.",
@@ -273,12 +274,15 @@ def serve(
     start.serve(desk, host=host, port=port, place=place, ready=_serving, browse=browse)
 
 
-def _serving(address: str, reachable: bool) -> None:
+def _serving(link: Callable[[], str], reachable: bool) -> None:
     """Say where the page is, and who can come."""
     if reachable:
-        note("warning: others than this machine can reach it; whoever has the address may come in")
-    say(address)
-    note("Ctrl-C ends it")
+        note("warning: others than this machine can reach it; whoever has a link may come in")
+    say(link())
+    if on_enter(lambda: say(link())):
+        note("the link opens the page once; Enter prints another, Ctrl-C ends it")
+    else:
+        note("the link opens the page once; Ctrl-C ends it")
 
 
 def _tabled(plan: Any, *, jobs: int | None, whole: bool, as_json: bool) -> None:

@@ -1,10 +1,12 @@
 """What the command line says: text for people, one JSON object for programs; nothing raw."""
 
 import json
+import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
@@ -67,3 +69,26 @@ def lines() -> Iterator[str]:
         yield from (line.rstrip("\r\n") for line in sys.stdin)
     except UnicodeDecodeError as error:
         raise ValueError(f"expected UTF-8 on standard input: {error}") from None
+
+
+def on_enter(do: Callable[[], object]) -> bool:
+    """Call `do` whenever Enter is pressed; False, and never, where nobody can type."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False
+    # without this, reading stops a process that runs in the background
+    if hasattr(signal, "SIGTTIN"):
+        signal.signal(signal.SIGTTIN, signal.SIG_IGN)
+
+    def read() -> None:
+        while True:
+            try:
+                typed = os.read(sys.stdin.fileno(), 4096)
+            except OSError:  # it runs in the background now
+                typed = b""
+            if b"\n" in typed:
+                do()
+            elif not typed:
+                time.sleep(1)
+
+    threading.Thread(target=read, name="regard-enter", daemon=True).start()
+    return True

@@ -3,8 +3,10 @@
 `from tests.browser import chromium, opened`: the first is a fixture, the second opens a page.
 """
 
+import json
 import os
 import shutil
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -52,6 +54,7 @@ def opened(
     *,
     offline: bool = False,
     origin: str = "",
+    secret: str = "",
     refused: int | None = None,
     **context: Any,
 ) -> Iterator[Any]:
@@ -60,10 +63,12 @@ def opened(
     Args:
         offline: whether the network is off.
         origin: what every request must begin with; without it, only the page itself is asked for.
+        secret: what a link was exchanged for, as a tab keeps it.
         refused: the status with which the server refuses what the test asks for; browsers say it.
         context: what playwright's `new_context` takes, such as `viewport` or `color_scheme`.
     """
     inside = browser.new_context(offline=offline, **context)
+    let_in(inside, secret)
     try:
         page = inside.new_page()
         trouble: list[str] = []
@@ -76,6 +81,21 @@ def opened(
         assert not trouble, trouble
     finally:
         inside.close()
+
+
+def entered(link: str) -> tuple[str, str]:
+    """The origin of a link, and the secret that it is exchanged for, once."""
+    origin, _, token = link.partition("/#token=")
+    body = json.dumps({"token": token.partition("/")[0]}).encode()
+    with urllib.request.urlopen(f"{origin}/api/session", body, timeout=20) as answer:
+        return origin, json.load(answer)["session"]
+
+
+def let_in(context: Any, secret: str) -> None:
+    """Let a browser's tabs begin as one that a link has let in."""
+    if secret:
+        script = f"sessionStorage.setItem('regard-session', {json.dumps(secret)})"
+        context.add_init_script(f"if (location.protocol === 'http:') {script}")
 
 
 def _bad(said: Any, refused: int | None) -> list[str]:

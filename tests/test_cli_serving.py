@@ -1,11 +1,17 @@
 """`regard serve` from the command line: what it says, whom it warns, and what it refuses."""
 
+import itertools
+import os
+import pty
+import subprocess
 import sys
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from regard import cli, offering
+from regard import cli, offering, terminal
 from regard.view.serving import start
 
 
@@ -15,7 +21,8 @@ def served(capsys, monkeypatch):
     told = {}
 
     def serve(desk, **given):
-        given["ready"]("http://127.0.0.1:1/?token=T", given["host"] != "127.0.0.1")
+        links = (f"http://127.0.0.1:1/#token={n}" for n in itertools.count())
+        given["ready"](lambda: next(links), given["host"] != "127.0.0.1")
         told.update(given, desk=desk)
 
     def desk(traces, **given):
@@ -34,8 +41,8 @@ def served(capsys, monkeypatch):
 
 def test_it_prints_the_address_and_opens_the_browser(served):
     found = served()
-    assert (found.code, found.said.out) == (0, "http://127.0.0.1:1/?token=T\n")
-    assert found.said.err == "Ctrl-C ends it\n"
+    assert (found.code, found.said.out) == (0, "http://127.0.0.1:1/#token=0\n")
+    assert found.said.err == "the link opens the page once; Ctrl-C ends it\n"
     assert found.told["browse"] is start.in_browser
     assert (found.told["host"], found.told["port"]) == ("127.0.0.1", 0)
     assert str(found.told["runs"]) == "runs"
@@ -54,7 +61,8 @@ def test_another_host_is_warned_of(served):
     assert "warning" not in served().said.err
 
 
-def test_a_file_that_is_no_trace_is_a_sentence(tmp_path, capsys):
+def test_a_file_that_is_no_trace_is_a_sentence(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(terminal, "PATIENCE", 60.0)  # on a busy machine it would say that it works
     (tmp_path / "a.safetensors").write_bytes(b"PK")
     assert cli.main(["serve", "--trace", str(tmp_path / "a.safetensors")]) == 2
     said = capsys.readouterr()
@@ -80,3 +88,25 @@ def test_without_the_extra_it_is_one_sentence(capsys, monkeypatch):
     assert capsys.readouterr().err == (
         "regard serve: serving needs the web: pip install 'regard[web]'\n"
     )
+
+
+def test_enter_in_the_terminal_prints_a_new_link(tmp_path):
+    """A real terminal, and a server that is ended at last."""
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    command = [sys.executable, "-m", "regard", "serve", "--no-browser"]
+    given = {"stdin": theirs, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, **given)
+    try:
+        first = process.stdout.readline()
+        while "Enter prints another" not in process.stderr.readline():
+            time.sleep(0.01)
+        os.write(ours, b"\n")
+        second = process.stdout.readline()
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(ours)
+        os.close(theirs)
+    assert first.partition("#")[0] == second.partition("#")[0]
+    assert first.partition("#")[2] != second.partition("#")[2]

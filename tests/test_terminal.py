@@ -54,3 +54,10 @@ def test_bytes_that_are_no_text_are_refused(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
     with pytest.raises(ValueError, match="expected UTF-8 on standard input: 'utf-8' codec"):
         list(terminal.lines())
+
+
+def test_where_nobody_can_type_nobody_is_waited_for(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+    assert not terminal.on_enter(lambda: 1 / 0)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert not terminal.on_enter(lambda: 1 / 0)

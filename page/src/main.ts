@@ -4,6 +4,7 @@ import { mount, unmount } from "svelte";
 import "./app.css";
 import App from "./App.svelte";
 import Shown from "./Shown.svelte";
+import { access } from "./lib/access.svelte";
 import { Embedded, packedFrom, packedIn, type Packed } from "./lib/embedded";
 
 function shown(target: HTMLElement, packed: Packed, inside: boolean): Record<string, unknown> {
@@ -20,7 +21,10 @@ function sorry(target: HTMLElement, error: unknown): void {
 
 const served = document.getElementById("regard");
 const saved = document.getElementById("regard-data");
-if (served) mount(App, { target: served });
+if (served) {
+  access.begin();
+  mount(App, { target: served });
+}
 if (saved) {
   const target = document.getElementById("regard-shown") ?? document.body;
   try {

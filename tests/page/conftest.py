@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from regard import asking
-from tests.browser import HOW, chromium, found, opened
+from tests.browser import HOW, chromium, entered, found, opened
 
 __all__ = ["chromium"]
 ROOT = Path(__file__).parent.parent.parent
@@ -18,15 +18,15 @@ ROOT = Path(__file__).parent.parent.parent
 class Served:
     """A server, and the pages of it."""
 
-    def __init__(self, address: str):
-        self.address = address
-        self.origin = address.partition("/?")[0]
+    def __init__(self, link: str):
+        self.origin, self.secret = entered(link)
 
     def open(self, browser, screen="", *, ask=None, **context):
         """A screen of the page, in a window of its own that may not complain."""
         query = f"?{urlencode(ask, quote_via=quote)}" if ask else ""
         context = {"viewport": {"width": 1280, "height": 800}} | context
-        return opened(browser, f"{self.address}#/{screen}{query}", origin=self.origin, **context)
+        address = f"{self.origin}/#/{screen}{query}"
+        return opened(browser, address, origin=self.origin, secret=self.secret, **context)
 
 
 @pytest.fixture(scope="session")

@@ -43,12 +43,14 @@ def test_an_edit_answers_and_weighs_as_the_python_call_does(do, served, chromium
 # the first row of the first map of the newest trace that was edited, as the server has it: the page
 # asks for the unedited one as well, to put beside
 ROW = """async () => {
-    const all = await (await fetch("/api/traces")).json();
+    const headers = { Authorization: `Bearer ${sessionStorage.getItem("regard-session")}` };
+    const ask = path => fetch(path, { headers });
+    const all = await (await ask("/api/traces")).json();
     for (const { id } of all.reverse()) {
-        const trace = await (await fetch(`/api/traces/${id}`)).json();
+        const trace = await (await ask(`/api/traces/${id}`)).json();
         if (!trace.asked?.edits.length) continue;
         const path = `/api/traces/${id}/rows/${trace.maps[0].id}/0/0/0`;
-        return [...new Float32Array(await (await fetch(path)).arrayBuffer())];
+        return [...new Float32Array(await (await ask(path)).arrayBuffer())];
     }
 }"""
 

@@ -21,7 +21,7 @@ def saved(served, chromium, tmp_path_factory):
     with served.open(chromium, f"w/{NAME}", ask={"view": "heads"}) as page:
         page.locator("[data-answer]").wait_for(timeout=60_000)
         page.keyboard.press("s")
-        links = page.locator("dialog a[download]")
+        links = page.locator("dialog [data-save]")
         for i in range(links.count()):
             with page.expect_download() as coming:
                 links.nth(i).click()

@@ -186,8 +186,4 @@ export class Embedded implements Source {
     if (grid?.kind !== "grid" || !grid.image) throw new Error(`The trace has no image under ${id}.`);
     return new Uint8Array(await this.unpacked(`images.${id}`, grid.image.reduce((a, b) => a * b)));
   }
-
-  exported(): null {
-    return null;
-  }
 }

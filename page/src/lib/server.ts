@@ -1,20 +1,24 @@
 // What the page asks of its own server, and of nobody else.
 
+import { access } from "./access.svelte";
 import { Kept, tileSize, type Source, type Tile } from "./source";
 import type { Asked, Manifest, MapInfo, Model, RunEvent } from "./types";
 
 /** Ask, and give the answer, or throw the sentence that the server said. */
-export async function ask(path: string, how: RequestInit = {}): Promise<Response> {
+export async function ask(
+  path: string,
+  how: RequestInit & { headers?: Record<string, string> } = {},
+): Promise<Response> {
+  const known = await access.header();
   let answer: Response;
   try {
-    answer = await fetch(path, { credentials: "same-origin", ...how });
+    answer = await fetch(path, { ...how, credentials: "omit", headers: { ...how.headers, ...known } });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Error("The server does not answer. Is `regard serve` still running?");
   }
   if (answer.ok) return answer;
-  if (answer.status === 401)
-    throw new Error("This page has no token. Open the address that `regard serve` printed.");
+  if (answer.status === 401) access.lost(known);
   const told = await answer.json().catch(() => null);
   throw new Error(told?.error ?? `The server answered ${answer.status}.`);
 }
@@ -92,8 +96,8 @@ class Served implements Source {
     return this.u8(`images/${axis}`, sizes.reduce((a, b) => a * b));
   }
 
-  exported(kind: string, how: Record<string, string>): string {
-    return this.at(`export/${kind}?${new URLSearchParams(how)}`);
+  async exported(kind: string, how: Record<string, string>, signal: AbortSignal): Promise<Blob> {
+    return (await ask(this.at(`export/${kind}?${new URLSearchParams(how)}`), { signal })).blob();
   }
 
   async lay(axis: string, picture: Blob): Promise<string> {
@@ -131,7 +135,8 @@ export async function run(
 
 /** Hear all events, and give the last. (Chromium takes a streamed body of `fetch` that was read to
  *  its end for a request that failed; of an XMLHttpRequest it does not.) */
-function events(path: string, hear: (event: RunEvent) => void): Promise<RunEvent | undefined> {
+async function events(path: string, hear: (event: RunEvent) => void): Promise<RunEvent | undefined> {
+  const known = Object.entries(await access.header());
   return new Promise((done, fail) => {
     const asking = new XMLHttpRequest();
     let read = 0;
@@ -150,6 +155,7 @@ function events(path: string, hear: (event: RunEvent) => void): Promise<RunEvent
     };
     asking.onerror = () => fail(new Error("The server does not answer. Is `regard serve` still running?"));
     asking.open("GET", path);
+    for (const [name, value] of known) asking.setRequestHeader(name, value);
     asking.send();
   });
 }

@@ -23,8 +23,8 @@ export interface Source {
   series(id: string): Promise<Float32Array>;
   /** u8 (C, Y, X). */
   image(axis: string): Promise<Uint8Array>;
-  /** Where a file of this kind can be had, or null where only the browser can make one. */
-  exported(kind: string, how: Record<string, string>): string | null;
+  /** A file of this kind; without a server, only the browser can make one. */
+  exported?(kind: string, how: Record<string, string>, signal: AbortSignal): Promise<Blob>;
   /** Lay a picture under a grid, and give the id of the new trace; only a server can. */
   lay?(axis: string, picture: Blob): Promise<string>;
 }

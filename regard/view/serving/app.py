@@ -6,9 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from regard.view.serving import replies, running, tracing
+from regard.view.serving.access import LINK_SECONDS, Access
+from regard.view.serving.bodies import json_body
 from regard.view.serving.bound import Bound
 from regard.view.serving.desk import Desk
-from regard.view.serving.guard import BROKEN, Guard, opens
+from regard.view.serving.guard import BROKEN, ENTRY, Guard
 from regard.view.serving.refusing import RefusedError
 
 if TYPE_CHECKING:
@@ -38,15 +40,19 @@ TABLE: tuple[tuple[str, str, Callable[..., Any]], ...] = (
 )
 
 
-def application(desk: Desk, bound: Bound) -> Guard:
+# A token is 43 letters; whoever has none yet may send no more than this, nor take longer.
+_ENTRY_BYTES, _ENTRY_SECONDS = 1024, 5.0
+
+
+def application(desk: Desk, bound: Bound, access: Access) -> Guard:
     """The whole server as an ASGI application."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.routing import Route
 
     table = (("GET", "about", about), ("GET", "models", models), *TABLE)
-    routes = [Route("/", partial(page, desk, bound), methods=["GET"])]
-    routes += [Route(at, partial(file, desk), methods=["GET"]) for at in desk.files if at != "/"]
+    routes = [Route(at, partial(file, desk), methods=["GET"]) for at in desk.files]
+    routes += [Route(ENTRY, partial(enter, access), methods=["POST"])]
     routes += [Route(f"/api/{at}", partial(run, desk), methods=[by]) for by, at, run in table]
     app = Starlette(
         routes=routes,
@@ -54,23 +60,23 @@ def application(desk: Desk, bound: Bound) -> Guard:
     )
     # a redirect would be made of the address that was sent
     app.router.redirect_slashes = False
-    return Guard(app, bound, report=desk.report, at_once=desk.limits.at_once)
+    return Guard(app, bound, access, report=desk.report, at_once=desk.limits.at_once)
 
 
-async def page(
-    desk: Desk, bound: Bound, request: "starlette.requests.Request"
+async def enter(
+    access: Access, request: "starlette.requests.Request"
 ) -> "starlette.responses.Response":
-    """The page; with the token in its address, a cookie and the page without it."""
-    from starlette.responses import Response
-
-    fits = opens(request.scope, bound)
-    if fits is None:
-        return await file(desk, request)
-    if not fits:
-        raise RefusedError(401, "this address is of another launch; open the one that was printed")
-    answer = Response(status_code=303, headers={"location": "/", "cache-control": "no-store"})
-    answer.set_cookie(bound.cookie, bound.token, path="/", httponly=True, samesite="strict")
-    return answer
+    """The secret of a session, for the token of a link."""
+    given = await json_body(request, _ENTRY_BYTES, seconds=_ENTRY_SECONDS)
+    token = given.get("token")
+    secret = access.exchange(token) if isinstance(token, str) else None
+    if secret is None:
+        raise RefusedError(
+            401,
+            "this link was used already, or it is older than "
+            f"{LINK_SECONDS / 60:.0f} minutes; open a new link of regard serve",
+        )
+    return replies.told({"session": secret})
 
 
 async def file(desk: Desk, request: "starlette.requests.Request") -> "starlette.responses.Response":

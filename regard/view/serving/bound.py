@@ -1,26 +1,22 @@
-"""What the server is bound to: its names, its origins, and the token of this launch."""
+"""What the server is bound to: its names and its origins."""
 
-import hmac
 import ipaddress
 import os
-import secrets
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Bound:
-    """An address that was bound, and who may come in by it.
+    """An address that was bound.
 
     Args:
         names: what the host may be called; no header that is sent adds to them.
-        token: whoever has it may do all that the page can.
     """
 
     port: int
     names: tuple[str, ...]
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -33,18 +29,12 @@ class Bound:
         """What may stand in the header Origin."""
         return frozenset(f"http://{host}" for host in self.hosts)
 
-    @property
-    def cookie(self) -> str:
-        """The name of the cookie; two servers on one machine do not take each other's."""
-        return f"regard-{self.port}"
+    def address(self, token: str, place: str = "") -> str:
+        """What to open; `place` is where on the page, as `#/t/…`.
 
-    def fits(self, token: str) -> bool:
-        """Whether this is the token; how long it takes says nothing about where it differs."""
-        return hmac.compare_digest(token.encode(), self.token.encode())
-
-    def address(self, place: str = "") -> str:
-        """What to open; `place` is where on the page, as `#/t/…`."""
-        return f"http://{self.names[0]}:{self.port}/?token={self.token}{place}"
+        The token stands behind the #, which browsers send to nobody.
+        """
+        return f"http://{self.names[0]}:{self.port}/#token={token}{place.removeprefix('#')}"
 
 
 def opened(host: str, port: int) -> socket.socket:

@@ -3,17 +3,18 @@
 import json
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
-from urllib.parse import parse_qsl
 
+from regard.view.serving.access import Access
 from regard.view.serving.bound import Bound
+from regard.view.serving.connections import ADMIT
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
-# What needs no token: the page, which knows nothing, and its files.
-OPEN = ("/", "/app.js", "/app.css", "/icon.svg")
-_SAFE = ("GET", "HEAD", "OPTIONS")
+# What needs no secret: the page, which knows nothing, its files, and where a link is exchanged.
+ENTRY = "/api/session"
+OPEN = ("/", "/app.js", "/app.css", "/icon.svg", ENTRY)
 _OURS = ("same-origin", "none")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -36,34 +37,45 @@ class Guard:
 
     Args:
         report: told in a line of what went wrong inside, which no answer says.
-        at_once: how many requests may be inside.
+        at_once: how many requests with the secret may be inside, and an eighth of it without.
     """
 
     def __init__(
-        self, app: App, bound: Bound, *, report: Callable[[str], None], at_once: int = 256
+        self,
+        app: App,
+        bound: Bound,
+        access: Access,
+        *,
+        report: Callable[[str], None],
+        at_once: int = 256,
     ):
-        self.app, self.bound, self.report, self.at_once = app, bound, report, at_once
-        self.inside = 0
+        self.app, self.bound, self.access, self.report = app, bound, access, report
+        # strangers have places of their own, so that they take none from who is known
+        self.places = {True: at_once, False: at_once // 8}
+        self.inside = {True: 0, False: 0}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request, or hand it on; a socket is always refused."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        no = refusal(scope, self.bound)
+        known = _has_secret(scope, self.access)
+        if known and ADMIT in scope.get("state", {}):
+            scope["state"][ADMIT]()
+        no = refusal(scope, self.bound, known=known)
         if scope["type"] != "http":
             await _close(scope, send, *(no or (403, NO_SOCKETS)))
             return
-        if no is None and self.inside >= self.at_once:
-            no = 503, f"{self.inside} requests are being answered already; ask again"
+        if no is None and self.inside[known] >= self.places[known]:
+            no = 503, f"{self.inside[known]} requests are being answered already; ask again"
         if no is not None:
             await _answer(send, *no)
             return
-        self.inside += 1
+        self.inside[known] += 1
         try:
             await self._through(scope, receive, send)
         finally:
-            self.inside -= 1
+            self.inside[known] -= 1
 
     async def _through(self, scope: Any, receive: Any, send: Any) -> None:
         begun = False
@@ -83,8 +95,12 @@ class Guard:
                 await _answer(send, 500, BROKEN)
 
 
-def refusal(scope: Scope, bound: Bound) -> tuple[int, str] | None:
-    """The status and the sentence for who may not come in, or None."""
+def refusal(scope: Scope, bound: Bound, *, known: bool) -> tuple[int, str] | None:
+    """The status and the sentence for who may not come in, or None.
+
+    Args:
+        known: whether the secret was sent.
+    """
     hosts = list(_sent(scope, "host"))
     if len(hosts) != 1 or hosts[0].lower() not in bound.hosts:
         return 400, "expected the host that regard serve was bound to, got another"
@@ -92,18 +108,9 @@ def refusal(scope: Scope, bound: Bound) -> tuple[int, str] | None:
         return 403, "expected a request of the page itself, got one of another origin"
     if any("websocket" in value.lower() for value in _sent(scope, "upgrade")):
         return 403, NO_SOCKETS
-    if scope["path"] not in OPEN and not (_has_cookie(scope, bound) or _has_bearer(scope, bound)):
-        return 401, "expected the token of this launch; open the address that regard serve printed"
+    if scope["path"] not in OPEN and not known:
+        return 401, "expected the secret of a session; open a new link of regard serve"
     return None
-
-
-def opens(scope: Scope, bound: Bound) -> bool | None:
-    """Whether the token of an address fits; None where there is none."""
-    given = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-    tokens = [value for name, value in given if name == "token"]
-    if not tokens:
-        return None
-    return len(tokens) == 1 and bound.fits(tokens[0])
 
 
 def _ours(scope: Scope, bound: Bound) -> bool:
@@ -114,26 +121,13 @@ def _ours(scope: Scope, bound: Bound) -> bool:
     if scope["type"] != "http":
         return False
     # a link to the page may stand anywhere; what belongs to the page may be fetched by it alone
-    if scope["path"] != "/" and any(site not in _OURS for site in sites):
-        return False
-    if scope["method"] in _SAFE:
-        return True
-    return (bool(sites) and all(site in _OURS for site in sites)) or _has_bearer(scope, bound)
+    return scope["path"] == "/" or all(site in _OURS for site in sites)
 
 
-def _has_cookie(scope: Scope, bound: Bound) -> bool:
-    for line in _sent(scope, "cookie"):
-        for part in line.split(";"):
-            name, _, value = part.strip().partition("=")
-            if name == bound.cookie and bound.fits(value):
-                return True
-    return False
-
-
-def _has_bearer(scope: Scope, bound: Bound) -> bool:
+def _has_secret(scope: Scope, access: Access) -> bool:
     given = list(_sent(scope, "authorization"))
-    kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-    return kind.lower() == "bearer" and bound.fits(token)
+    kind, _, secret = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    return kind.lower() == "bearer" and access.admits(secret)
 
 
 def _sent(scope: Scope, name: str) -> Iterator[str]:

@@ -1,16 +1,20 @@
 """The server on its socket: listens, says where, opens the browser, and ends at Ctrl-C."""
 
+import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
+from regard.view.serving.access import LINK_SECONDS, Access
 from regard.view.serving.app import application
 from regard.view.serving.bound import Bound, named, opened, reachable
+from regard.view.serving.connections import Connections, most_connections, protocol
 from regard.view.serving.desk import Desk
+from regard.view.serving.redirect import RedirectFile
 
 
 def refuse_missing() -> None:
@@ -37,7 +41,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     place: str = "",
-    ready: Callable[[str, bool], None],
+    ready: Callable[[Callable[[], str], bool], None],
     browse: Callable[[str], Any] | None = None,
 ) -> None:
     """Answer requests until Ctrl-C.
@@ -45,29 +49,69 @@ def serve(
     Args:
         port: 0 takes a free one.
         place: where on the page to begin, as `#/t/…`.
-        ready: told the address, and whether others than this machine can reach it.
-        browse: opens the address, if given; `in_browser` does.
+        ready: told what makes a new link, each for one use, and whether others than this machine
+            can reach it.
+        browse: opens the address of a file that leads to the page, if given; `in_browser` does.
     """
     try:
         refuse_missing()
-        with opened(host, port) as listening:
+        with opened(host, port) as listening, _ended_by_signal():
             bound = Bound(listening.getsockname()[1], named(listening, host))
-            address = bound.address(place)
-            ready(address, reachable(listening))
+            access = Access()
+
+            def link(used: Callable[[], object] = lambda: None) -> str:
+                return bound.address(access.link_token(used), place)
+
+            ready(link, reachable(listening))
             # the socket listens already: what comes before the loop waits in line
-            if browse is not None:
-                threading.Thread(target=browse, args=[address], daemon=True).start()
-            _run(desk, bound, listening)
+            with _opening(browse, link):
+                _run(desk, bound, access, listening)
     finally:
         desk.close()
 
 
-def _run(desk: Desk, bound: Bound, listening: socket.socket) -> None:
+@contextmanager
+def _opening(
+    browse: Callable[[str], Any] | None, link: Callable[[Callable[[], object]], str]
+) -> Iterator[None]:
+    """Open the page through a file, which is gone once it was used, in some minutes or at last."""
+    if browse is None:
+        yield
+        return
+    file = RedirectFile()
+    try:
+        address = file.write(link(file.remove))
+        late = threading.Timer(LINK_SECONDS, file.remove)
+        late.daemon = True
+        late.start()
+        threading.Thread(target=browse, args=[address], daemon=True).start()
+        yield
+    finally:
+        file.remove()
+
+
+@contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """Inside, a request to end the process is a Ctrl-C, so that nothing is left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(desk: Desk, bound: Bound, access: Access, listening: socket.socket) -> None:
     import uvicorn
 
+    connections = Connections(most_connections(), desk.limits.headers)
     config = uvicorn.Config(
-        application(desk, bound),
-        http="h11",
+        application(desk, bound, access),
+        http=protocol(connections),
+        # so many are accepted at a time, each before it is counted
+        backlog=max(8, connections.most // 4),
         ws="none",
         lifespan="off",
         log_config=None,

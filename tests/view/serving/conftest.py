@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.view.serving.house import BEARER, BOUND, FILES, Lesson, Toy, offer
+from tests.view.serving.house import BEARER, BOUND, FILES, SECRET, Lesson, Toy, offer
 
 
 @pytest.fixture
@@ -13,13 +13,15 @@ def house(request):
     pytest.importorskip("starlette")
     from starlette.testclient import TestClient
 
+    from regard.view.serving.access import Access
     from regard.view.serving.app import application
     from regard.view.serving.desk import Desk
 
     given, toy, lines = getattr(request, "param", {}), Toy(), []
     desk = Desk({"toy": offer(toy)}, {"twice": Lesson()}, lines.append, files=FILES, **given)
-    app = application(desk, BOUND)
+    access = Access(SECRET)
+    app = application(desk, BOUND, access)
     client = TestClient(app, "http://127.0.0.1:8000", headers=BEARER, follow_redirects=False)
-    yield SimpleNamespace(desk=desk, app=app, client=client, toy=toy, lines=lines)
+    yield SimpleNamespace(desk=desk, access=access, app=app, client=client, toy=toy, lines=lines)
     toy.go.set()
     desk.close()

@@ -12,9 +12,9 @@ from regard.view.serving.bound import Bound
 from regard.view.serving.files import File
 from regard.view.serving.offers import Offer
 
-TOKEN = "secret-of-this-launch"
-BOUND = Bound(8000, ("127.0.0.1", "localhost"), TOKEN)
-BEARER = {"authorization": f"Bearer {TOKEN}"}
+SECRET = "secret-of-this-launch"
+BOUND = Bound(8000, ("127.0.0.1", "localhost"))
+BEARER = {"authorization": f"Bearer {SECRET}"}
 FILES = {
     "/": File(b"<!doctype html>", "text/html"),
     "/app.js": File(b"1", "text/javascript"),
@@ -126,13 +126,13 @@ def run() -> None:
     from regard.view.serving.limits import Limits
     from regard.view.serving.start import serve
 
-    limits = Limits(upload=0.5)
+    limits = Limits(upload=0.5, headers=1.0)
     desk = Desk({"toy": offer(Toy())}, {"twice": Lesson()}, say, limits=limits, files=FILES)
     told = "#/t/" + desk.keep(seen(), {})
     serve(
         desk,
         place=told,
-        ready=lambda address, others: say(f"{address} {others}"),
+        ready=lambda link, others: say(f"{link()} {link()} {others}"),
         browse=lambda address: say(f"browse {address}"),
     )
     say("ended")

@@ -1,35 +1,41 @@
-"""The page opens with its token, and every address answers in one form."""
+"""The page opens with a link, and every address answers in one form."""
 
 import sys
 
 import pytest
 
-from tests.view.serving.house import BEARER, TOKEN, asgi, seen, status
+from tests.view.serving.house import BEARER, SECRET, asgi, seen, status
 
 
-def test_the_right_token_becomes_a_cookie_and_leaves_the_address(house):
-    answer = house.client.get("/", params={"token": TOKEN})
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    cookie = answer.headers["set-cookie"]
-    assert cookie.startswith(f"regard-8000={TOKEN};")
-    assert {"HttpOnly", "Path=/", "SameSite=strict"} <= set(cookie.split("; "))
-    assert "Domain" not in cookie
+def test_a_token_is_exchanged_for_the_secret_and_dies(house):
+    token = house.access.link_token()
+    answer = house.client.post("/api/session", json={"token": token})
+    assert answer.json() == {"session": SECRET}
     assert answer.headers["cache-control"] == "no-store"
-
-
-@pytest.mark.parametrize("token", ["wrong", "", TOKEN[:-1], TOKEN.upper()])
-def test_a_wrong_token_gets_no_cookie(house, token):
-    answer = house.client.get("/", params={"token": token})
-    assert answer.status_code == 401
     assert "set-cookie" not in answer.headers
-    assert answer.json()["error"].startswith("this address is of another launch")
+    again = house.client.post("/api/session", json={"token": token})
+    assert again.status_code == 401
+    assert again.json()["error"].startswith("this link was used already")
+
+
+def test_who_has_no_secret_yet_may_send_a_token_and_no_more(house):
+    given = {"headers": {"authorization": ""}}
+    assert house.client.post("/api/session", json={"token": "a" * 2000}, **given).status_code == 413
+    assert house.client.post("/api/session", content=b"{", **given).status_code == 400
+    assert house.client.post("/api/session", json={"token": "wrong"}, **given).status_code == 401
+
+
+def test_an_address_with_a_token_of_before_is_the_bare_page(house):
+    answer = house.client.get("/", params={"token": SECRET}, headers={"authorization": ""})
+    assert answer.status_code == 200
+    assert "set-cookie" not in answer.headers
 
 
 def test_the_page_and_its_files_need_no_token_and_do_not_hold_it(house):
     for at in ("/", "/app.js", "/app.css", "/icon.svg"):
         answer = house.client.get(at, headers={"authorization": ""})
         assert answer.status_code == 200
-        assert TOKEN not in answer.text
+        assert SECRET not in answer.text
         assert "set-cookie" not in answer.headers
 
 

@@ -1,0 +1,69 @@
+"""Who is let in: links that open the page once, and the secret that each is exchanged for."""
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+# How long a link may wait to be opened, in seconds, and how many may wait at a time.
+LINK_SECONDS, MOST_LINKS = 600.0, 64
+
+
+@dataclass(frozen=True)
+class _Link:
+    """A link that nobody has used yet."""
+
+    deadline: float
+    used: Callable[[], object]
+
+
+@dataclass(eq=False)
+class Access:
+    """The links of this launch and its secret; several threads may use it at once.
+
+    Args:
+        secret: whoever sends it in a header may do all that the page can; no link holds it.
+        clock: the time in seconds.
+    """
+
+    secret: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    clock: Callable[[], float] = time.monotonic
+    _links: dict[bytes, _Link] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def link_token(self, used: Callable[[], object] = lambda: None) -> str:
+        """A token for one link; `used` is called when it has been exchanged."""
+        token = secrets.token_urlsafe(32)
+        with self._lock:
+            self._drop_old()
+            while len(self._links) >= MOST_LINKS:
+                del self._links[next(iter(self._links))]
+            self._links[_digest(token)] = _Link(self.clock() + LINK_SECONDS, used)
+        return token
+
+    def exchange(self, token: str) -> str | None:
+        """The secret for the token of a link, once and in time; else None."""
+        with self._lock:
+            self._drop_old()
+            # by its digest, so that how long it takes says nothing about the token
+            link = self._links.pop(_digest(token), None)
+        if link is None:
+            return None
+        link.used()
+        return self.secret
+
+    def admits(self, secret: str) -> bool:
+        """True if this is the secret; how long it takes says nothing about where it differs."""
+        return hmac.compare_digest(secret.encode(), self.secret.encode())
+
+    def _drop_old(self) -> None:
+        now = self.clock()
+        for digest in [digest for digest, link in self._links.items() if link.deadline < now]:
+            del self._links[digest]
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

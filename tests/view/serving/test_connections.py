@@ -1,0 +1,180 @@
+"""Silent connections are closed in time, and never keep anybody out."""
+
+import json
+import re
+import resource
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from regard.view.serving import connections
+from regard.view.serving.connections import MOST_CONNECTIONS, Connections, bounded
+from tests.browser import entered
+from tests.view.serving.hostile import Client, half_open, held_open
+
+ROOT = Path(__file__).parents[3]
+
+
+class Fake:
+    """A connection that notes that it was closed."""
+
+    def __init__(self, waiting=True):
+        self.waiting, self.closed = waiting, False
+        self.transport = self
+
+    def is_waiting(self):
+        return self.waiting
+
+    def abort(self):
+        self.closed = True
+
+
+def test_the_oldest_stranger_gives_way_to_a_new_connection():
+    all, fakes = Connections(most=3), [Fake(waiting=n != 1) for n in range(6)]
+    for fake in fakes:
+        all.add(fake)
+    assert [fake.closed for fake in fakes] == [True] * 3 + [False] * 3
+    assert all.count == 3
+
+
+def test_who_is_known_stays_until_only_those_who_wait_are_left():
+    all = Connections(most=3)
+    busy, idle, also = Fake(waiting=False), Fake(), Fake(waiting=False)
+    for fake in (busy, idle, also):
+        all.add(fake)
+        all.admit(fake)
+    stranger = Fake()
+    all.add(stranger)
+    assert [fake.closed for fake in (busy, idle, also, stranger)] == [False, True, False, False]
+    other = Fake()
+    all.add(other)
+    assert stranger.closed
+    assert not other.closed
+    all.admit(other)
+    other.waiting = False
+    last = Fake()
+    all.add(last)
+    assert last.closed
+    assert all.count == 3
+
+
+def test_a_connection_that_was_closed_is_not_counted_by_being_known():
+    all = Connections(most=1)
+    first, second = Fake(), Fake()
+    all.add(first)
+    all.add(second)
+    all.admit(first)
+    assert all.count == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "most"), [(None, MOST_CONNECTIONS), (10**6, MOST_CONNECTIONS), (256, 64), (20, 8)]
+)
+def test_connections_stay_below_what_a_process_may_open(files, most):
+    assert bounded(files) == most
+
+
+def test_a_process_takes_the_files_that_it_needs_and_may_have(monkeypatch):
+    asked = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, both: asked.append(both))
+    assert connections.most_connections() == MOST_CONNECTIONS
+    assert asked == [(2 * MOST_CONNECTIONS + 128, 4096)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
+    assert connections.most_connections() == 64
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server that waits a second for headers and may open few files."""
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (320, 320));"
+        "from tests.view.serving.house import run; run()"
+    )
+    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
+    process = subprocess.Popen([sys.executable, "-c", code], **given)
+    link = process.stdout.readline().split()[0]
+    port = int(re.match(r"http://127.0.0.1:(\d+)/", link)[1])
+    yield SimpleNamespace(process=process, port=port, secret=entered(link)[1])
+    process.kill()
+    process.wait()
+
+
+def closed_after(line):
+    """How many seconds pass until the other side closes."""
+    began = time.monotonic()
+    line.settimeout(10)
+    try:
+        while line.recv(65536):
+            pass
+    except ConnectionResetError:
+        pass
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_half_a_request_is_not_waited_for(server, number):
+    with half_open(server.port, number) as line:
+        assert 0.5 < closed_after(line) < 5
+
+
+def test_headers_that_drip_in_are_not_waited_for(server):
+    with half_open(server.port, 2) as line:
+        began = time.monotonic()
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            while time.monotonic() - began < 8:
+                line.sendall(b"a")
+                time.sleep(0.1)
+        assert 0.5 < time.monotonic() - began < 5
+
+
+def test_a_second_request_has_as_long_as_the_first_and_no_longer(server):
+    with socket.create_connection(("127.0.0.1", server.port), 10) as line:
+        whole = f"GET /icon.svg HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode()
+        for _ in range(4):
+            time.sleep(0.4)
+            line.sendall(whole)
+            answer = b""
+            while not answer.endswith(b"<svg/>"):
+                answer += line.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 200 ")
+        line.sendall(whole[:20])
+        assert 0.5 < closed_after(line) < 5
+
+
+def test_a_run_is_watched_for_longer_than_headers_may_take(server):
+    body = json.dumps({"model": "toy", "input": "wait"})
+    about = f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.secret}\r\n"
+    post = f"POST /api/runs HTTP/1.1\r\n{about}Content-Length: {len(body)}\r\n\r\n{body}"
+    with socket.create_connection(("127.0.0.1", server.port), 10) as line:
+        line.sendall(post.encode())
+        answer = b""
+        while not answer.endswith(b"}"):
+            answer += line.recv(65536)
+        run = re.search(rb'"id": ?"(\w+)"', answer)[1].decode()
+        line.sendall(f"GET /api/runs/{run}/events HTTP/1.1\r\n{about}\r\n".encode())
+        end = time.monotonic() + 2.5
+        while time.monotonic() < end:
+            assert line.recv(65536)
+            time.sleep(0.2)
+    client = Client(server.port, server.secret)
+    client.ask("/api/about")
+    assert client.errors == []
+
+
+def test_more_silent_connections_than_files_keep_nobody_out(server):
+    client = Client(server.port, server.secret)
+    with client.asking(), held_open(server.port, 400):
+        time.sleep(0.5)
+        for number in range(200):
+            half_open(server.port, number).close()
+    assert client.errors == []
+    assert len(client.seconds) > 10
+    assert max(client.seconds) < 3
+    open_files = len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
+    assert open_files < 320
