@@ -18,11 +18,11 @@ from benchmarks.measure import Row, save
 
 DOCS = Path(__file__).parent.parent / "docs"
 ON_CPU = (
-    *("door", "looking", "window", "additive", "engine", "first", "resume", "commands"),
+    *("door", "looking", "window", "additive", "scores", "engine", "first", "resume", "commands"),
     *("translate", "ready", "ntm", "pointer", "serving", "page"),
 )
 KEPT = (*ON_CPU, "fuzz")  # run by itself: `make fuzz`
-ON_GPU = ("window", "additive", "translate", "translate_training", "ntm", "pointer")
+ON_GPU = ("window", "additive", "scores", "translate", "translate_training", "ntm", "pointer")
 
 HEAD = """# Benchmarks
 
