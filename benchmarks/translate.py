@@ -29,6 +29,7 @@ SIZES = {"vocabulary": V, "width": 256, "heads": 8, "layers": 4, "inner": 1024}
 RNN = {"vocabulary": V, "embedding": 256, "width": 512, "alignment": 512, "readout": 256}
 JOEY = {"vocabulary": V, "embedding": 256, "width": 384}
 ROUNDS = 15
+HUGGING_FACE = "Hugging Face, the quickest of its caches and compiled"
 
 
 class Endless:
@@ -71,24 +72,29 @@ def _transformer() -> list[Row]:
     model = Transformer(TransformerConfig(**SIZES)).eval()
     marian = None if peers.missing("transformers") else peers.marian(**SIZES)
     tokens = torch.randint(4, V - 2, (B, S))
-    raced: dict[str, Peer] = {"Hugging Face": peers.missing("transformers") or "nothing"}
+    raced: dict[str, Peer] = {HUGGING_FACE: peers.missing("transformers") or "nothing"}
     for kind in ("float32", "int8"):
-        raced[f"CTranslate2 {kind}"] = raced["Hugging Face"]
+        raced[f"CTranslate2 {kind}"] = raced[HUGGING_FACE]
+    ways = ""
     if marian is not None:
-        raced["Hugging Face"] = peers.hugging_face(marian, tokens, STEPS)
+        raced[HUGGING_FACE], ways = fastest(peers.hugging_face(marian, tokens, STEPS))
         for kind in ("float32", "int8"):
             raced[f"CTranslate2 {kind}"] = peers.ctranslate2(marian, tokens, STEPS, kind)
     ours = peers.timed(_greedy(model, tokens))
     eight = peers.timed(_greedy(model, tokens, products.int8))
     claims = [
-        (ours, "float32", "Hugging Face", "≥ 1.7 ×", "2.5 ×", 1.7),
-        (eight, "int8", "Hugging Face", "", "2.5 ×", 0.0),
+        (ours, "float32", HUGGING_FACE, "≥ 1.7 ×", "2.5 ×", 1.7),
+        (eight, "int8", HUGGING_FACE, "", "2.5 ×", 0.0),
         (ours, "float32", "CTranslate2 float32", "", "≥ 1 ×", 0.0),
         (eight, "int8", "CTranslate2 int8", "", "≥ 1 ×", 0.0),
     ]
     return [
         _against(
-            f"Transformer, greedy, {kind}, two CPU cores, over {name}", run, raced[name], *claim
+            f"Transformer, greedy, {kind}, two CPU cores, over {name}",
+            run,
+            raced[name],
+            *claim,
+            more=ways if name == HUGGING_FACE else "",
         )
         for run, kind, name, *claim in claims
     ]
@@ -135,21 +141,38 @@ def _card() -> Row:
     bf16 = {"device": "cuda", "dtype": torch.bfloat16}
     model = Transformer(TransformerConfig(**SIZES)).eval().to(**bf16)
     tokens = torch.randint(4, V - 2, (B, S), device="cuda")
-    claim = "Transformer, greedy, bfloat16, one card, over Hugging Face"
-    reason = peers.missing("transformers")
-    theirs = reason or peers.hugging_face(peers.marian(**SIZES).to(**bf16), tokens, STEPS)
+    claim = f"Transformer, greedy, bfloat16, one GPU, over {HUGGING_FACE}"
+    theirs: Peer = peers.missing("transformers") or "nothing"
+    ways = ""
+    if not peers.missing("transformers"):
+        marian = peers.marian(**SIZES).to(**bf16)
+        theirs, ways = fastest(peers.hugging_face(marian, tokens, STEPS))
     ours = peers.timed(_greedy(model, tokens))
-    return _against(claim, ours, theirs, "≥ 10 ×", "≥ 30 ×", 10.0)
+    return _against(claim, ours, theirs, "≥ 10 ×", "≥ 30 ×", 10.0, more=ways)
 
 
-def _against(claim: str, ours: Timed, theirs: Peer, must: str, aim: str, least: float) -> Row:
+def fastest(raced: dict[str, Peer], *, rounds: int = 5) -> tuple[Timed, str]:
+    """The quickest of those that run, and the time of a step of each."""
+    running = {name: run for name, run in raced.items() if not isinstance(run, str)}
+    found = turns(running, rounds=rounds)
+    first = min(found, key=found.__getitem__)
+    each = [
+        f"{name} {peer if isinstance(peer, str) else in_words(found[name] / STEPS)}"
+        for name, peer in raced.items()
+    ]
+    return running[first], f"; raced: {first}; a step of each: {', '.join(each)}"
+
+
+def _against(
+    claim: str, ours: Timed, theirs: Peer, must: str, aim: str, least: float, more: str = ""
+) -> Row:
     """A row for tokens a second over those of a peer, or one that says why there is none."""
     if isinstance(theirs, str):
         alone = turns({"ours": ours})["ours"]
         return Row(claim, "", aim, f"not raced: {theirs}; ours {_rate(alone)}", True)
     found = turns({"ours": ours, "theirs": theirs})
     times = found["theirs"] / found["ours"]
-    measured = f"{times:.2f} × ({_rate(found['ours'])} against {_rate(found['theirs'])})"
+    measured = f"{times:.2f} × ({_rate(found['ours'])} against {_rate(found['theirs'])}){more}"
     return Row(claim, must, aim, measured, times >= least)
 
 

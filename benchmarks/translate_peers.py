@@ -4,6 +4,7 @@ Each maker gives a function that decodes greedily once and says how many seconds
 sentence that says why there is none.
 """
 
+import copy
 import importlib
 import json
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._dynamo.exc import BackendCompilerFailed
 
 Timed = Callable[[], float]
 Peer = Timed | str
@@ -70,8 +72,23 @@ def marian(*, vocabulary: int, width: int, heads: int, layers: int, inner: int) 
     return MarianMTModel(config).eval()
 
 
-def hugging_face(model: Any, tokens: Tensor, steps: int) -> Peer:
-    """`generate` of a Marian, for just so many steps."""
+def hugging_face(model: Any, tokens: Tensor, steps: int) -> dict[str, Peer]:
+    """`generate` of a Marian for just so many steps, by each cache that it has and compiled."""
+    from transformers import CompileConfig
+
+    # reduce-overhead, its default, is a matter of CUDA graphs
+    compiled = CompileConfig(mode="reduce-overhead" if tokens.is_cuda else "default")
+    compiled._compile_all_devices = True  # by itself it compiles on a GPU alone
+    ways: dict[str, dict[str, Any]] = {
+        "dynamic cache": {},
+        "static cache": {"cache_implementation": "static", "disable_compile": True},
+        "static cache, compiled": {"cache_implementation": "static", "compile_config": compiled},
+    }
+    return {name: _generate(model, tokens, steps, way) for name, way in ways.items()}
+
+
+def _generate(model: Any, tokens: Tensor, steps: int, way: dict[str, Any]) -> Peer:
+    model = copy.deepcopy(model)  # it keeps its static cache, and what it has compiled
     mask = torch.ones_like(tokens)
 
     def run() -> Tensor:
@@ -83,10 +100,15 @@ def hugging_face(model: Any, tokens: Tensor, steps: int) -> Peer:
                 do_sample=False,
                 min_new_tokens=steps,
                 max_new_tokens=steps,
+                **way,
             )
         return found
 
-    assert run().shape == (len(tokens), steps + 1)
+    try:
+        found = run()
+    except BackendCompilerFailed as error:
+        return f"cannot be compiled here ({type(error.inner_exception).__name__})"
+    assert found.shape == (len(tokens), steps + 1)
     return timed(run)
 
 
