@@ -21,11 +21,12 @@ from regard.functional.selects import Gaussian, Select, softmax
 class Call:
     """What `attend` was asked for. Where nothing is read, the keys stand in for the values.
 
-    An edit takes one call and gives another (`regard.edits`); two fields are there for it alone.
+    An edit takes one call and gives another (`regard.edits`); three fields are there for it alone.
 
     Args:
         heads: which heads are heard (H,), bool; None is all. One that is not reads zeros.
         begun: how many queries its attention had before this call, while an edit is open.
+        first_key: the position of its first key then; not 0 where a cache let older ones go.
     """
 
     q: Tensor
@@ -38,6 +39,7 @@ class Call:
     dropout: Number
     heads: Tensor | None = None
     begun: int = 0
+    first_key: int = 0
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:

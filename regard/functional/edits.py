@@ -2,7 +2,7 @@
 
 `regard.edit` takes them, or any callable of this form: it gets a `Call` and returns one of the same
 sizes, as by `dataclasses.replace(call, score=…)`. A query is counted from where its attention
-began: the first that it is asked is 0, also where a decoder asks one query a step.
+began: the first that it is asked is 0, also where a decoder asks one query a step. So is a key.
 """
 
 import math
@@ -49,9 +49,10 @@ class Hide:
     def __call__(self, call: Call) -> Call:
         _, _, Q, K = call.sizes
         query, key = self._table.unbind(1)
-        row, every = query - call.begun, query < 0
+        row, every, key = query - call.begun, query < 0, key - call.first_key
         here = every | ((row >= 0) & (row < Q))
-        here &= _there("hide", key, here, call)
+        # one that is still to come is waited for; one that a cache let go is not seen any more
+        here &= (key >= 0) & (key < K)
         alone, columns = here & ~every, here & every
         chosen = None if self.heads is None else _meant("hide", self.heads, call)
         if not bool(here.any()):
@@ -64,9 +65,10 @@ class Hide:
         return replace(call, rule=seen if call.rule is None else both(call.rule, seen))
 
     @property
-    def farthest(self) -> int:
-        """The farthest key that it names, −1 if none."""
-        return max((key for _, key in self.cells), default=-1)
+    def farthest(self) -> tuple[int, int]:
+        """The farthest query and the farthest key that it names, −1 if none."""
+        queries = (-1 if query is None else query for query, _ in self.cells)
+        return max(queries, default=-1), max((key for _, key in self.cells), default=-1)
 
     @cached_property
     def _table(self) -> Tensor:
@@ -117,23 +119,22 @@ class Force:
     heads: tuple[int, ...] | None
 
     def __call__(self, call: Call) -> Call:
-        _, H, Q, _ = call.sizes
+        _, H, Q, K = call.sizes
         row = None if self.query is None else self.query - call.begun
-        here = torch.tensor([row is None or 0 <= row < Q])
-        there = _there("force", torch.tensor([self.key]), here, call)
+        key = self.key - call.first_key
         chosen = None if self.heads is None else _meant("force", self.heads, call)
-        if not bool(here & there):
+        if not (row is None or 0 <= row < Q) or not 0 <= key < K:
             return call
         places = torch.arange(Q, device=call.q.device)
         rows = (places == row if row is not None else places >= 0).expand(H, Q)
         if chosen is not None:
             rows = rows & chosen[:, None]
-        return replace(call, select=Forced(call.select, rows, self.key, self.weight))
+        return replace(call, select=Forced(call.select, rows, key, self.weight))
 
     @property
-    def farthest(self) -> int:
-        """The key that it names."""
-        return self.key
+    def farthest(self) -> tuple[int, int]:
+        """The query that it names, −1 if none, and the key."""
+        return -1 if self.query is None else self.query, self.key
 
 
 @dataclass(frozen=True)
@@ -148,9 +149,10 @@ class Chain:
         return call
 
     @property
-    def farthest(self) -> int:
-        """The farthest key that one of them names, −1 if none."""
-        return max(map(farthest, self.changes), default=-1)
+    def farthest(self) -> tuple[int, int]:
+        """The farthest query and the farthest key that one of them names, −1 if none."""
+        found = [(-1, -1), *map(farthest, self.changes)]
+        return max(query for query, _ in found), max(key for _, key in found)
 
 
 def ablate(*heads: int) -> Ablate:
@@ -223,19 +225,9 @@ def chain(*changes: Change) -> Chain:
     return Chain(changes)
 
 
-def farthest(change: Change) -> int:
-    """The farthest key that a change names; −1 if it names none, or cannot be asked."""
-    return change.farthest if isinstance(change, Hide | Force | Chain) else -1
-
-
-def _there(where: str, key: Tensor, here: Tensor, call: Call) -> Tensor:
-    """Which keys there are; one that should be and is not is refused."""
-    _, _, Q, K = call.sizes
-    there = key < K
-    # where each query so far brought a key, as in self-attention, more of them may come
-    if call.begun + Q != K and bool((here & ~there).any()):
-        raise ValueError(f"{where}: expected keys below K={K}, got {int(key[here].max())}")
-    return there
+def farthest(change: Change) -> tuple[int, int]:
+    """The farthest query and key that a change names; −1 if it names none, or cannot be asked."""
+    return change.farthest if isinstance(change, Hide | Force | Chain) else (-1, -1)
 
 
 def _meant(where: str, heads: tuple[int, ...], call: Call) -> Tensor:

@@ -5,17 +5,19 @@ in anyone's model, runs as a call of ours where a change is meant for it.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from torch import nn
+from torch import Tensor, nn
 
 from regard import check
 from regard.functional.call import Call, recalled
 from regard.functional.edits import Change, farthest
 from regard.looking import watching
+from regard.looking.key_store import KeyStore, has_keys
 from regard.looking.paths import Path, refuse_compiled
+from regard.looking.record import Source, written_keys
 
 
 class Editing:
@@ -24,12 +26,12 @@ class Editing:
     def __init__(self, model: nn.Module, changes: Mapping[str, Change]):
         self.path = Path(model, self._begin)
         self._changes = dict(changes)
-        # how many queries each was asked since the model was entered, and the most keys it had
-        self._asked: dict[str, int] = {}
-        self._keys: dict[str, int] = {}
-        self._met: dict[str, None] = {}
+        self._modules = {_module_of(name, self.path.names) for name in self._changes}
+        self._store = KeyStore()
+        self._asked: dict[str, _Asked] = {}
+        self._goes_on = False
         for name, change in self._changes.items():
-            if name not in self.path.names:
+            if _module_of(name, self.path.names) is None:
                 raise ValueError(f"edit: {_unknown(name, model, self.path.names)}")
             if isinstance(change, type) or not callable(change):
                 raise ValueError(
@@ -39,26 +41,36 @@ class Editing:
 
     def means(self) -> bool:
         """Whether the attention that is running is to be changed."""
-        return self.path.name in self._changes
+        return self.path.name in self._modules
 
-    def meet(self) -> None:
-        """Note that the module that is running attends."""
-        if self.path.name is not None:
-            self._met[self.path.name] = None
+    def meet(self, source: Source | None = None) -> None:
+        """Note that the module that is running attends, and to what, if that is known."""
+        name = self.path.name
+        if name is None or watching.going_back():
+            return
+        if source is None or not has_keys(source.tensors, source.keys):
+            self._asked.setdefault(name, _Asked())
+            return
+        make, tensors, keys = source
+        q, k = tensors[0], tensors[keys or 0]
+        self._note(q, k, (lambda: written_keys(make(*tensors))) if len(tensors) > 2 else None)
+
+    def move(self, parents: Tensor, *, followed: bool) -> None:
+        """Note that rows of a batch may have been moved: row b goes on from row `parents[b]`."""
+        self._store.move(parents, followed=followed)
 
     def edited(self, call: Call) -> Call:
         """The call as it is to be run; the very same if nothing is changed."""
-        self.meet()
         name = self.path.name
-        if name is None or name not in self._changes:
+        if name is None:
             return call
-        begun, again = self._asked.get(name, 0), watching.going_back()
-        given = replace(call, begun=0 if again else begun)
+        begun, first_key = 0, 0
+        if not watching.going_back():
+            name, begun, first_key = self._note(call.q, call.k, lambda: written_keys(call))
+        if name not in self._changes:
+            return call
+        given = replace(call, begun=begun, first_key=first_key)
         made = self._changes[name](given)
-        _, _, Q, K = call.sizes
-        if not again:
-            self._asked[name] = begun + Q
-            self._keys[name] = max(K, self._keys.get(name, 0))
         return call if made is given else recalled(made, call, where=f"edit of {name!r}")
 
     def refuse_idle(self) -> None:
@@ -66,20 +78,70 @@ class Editing:
         if not self.path.entered:
             return
         for name, change in self._changes.items():
-            if name not in self._met:
-                there = ", ".join(self._met) or (
+            if name not in self._asked:
+                there = ", ".join(self._asked) or (
                     "none; regard.look(model) says what it saw and what it could not see"
                 )
                 raise ValueError(f"edit: {name!r} ran no attention; of this model did {there}")
-            K = self._keys[name]
-            if farthest(change) >= K:
+            query, key = farthest(change)
+            asked = self._asked[name]
+            if query >= asked.most_queries:
                 raise ValueError(
-                    f"edit: {name!r} never had more than {K} keys, so there is no key "
-                    f"{farthest(change)}"
+                    f"edit: {name!r} never had more than {asked.most_queries} queries, so there "
+                    f"is no query {query}"
+                )
+            if key >= asked.most_keys:
+                raise ValueError(
+                    f"edit: {name!r} never had more than {asked.most_keys} keys, so there is no "
+                    f"key {key}"
                 )
 
+    def _note(
+        self, q: Tensor, k: Tensor, written: Callable[[], int] | None
+    ) -> tuple[str, int, int]:
+        """The use that a call is of, how many queries that had before, and its first key."""
+        name = self.path.name
+        assert name is not None
+        span = None
+        if has_keys([q, k], 1):
+            with watching.aside():
+                entry = self.path.entry
+                placed = self._store.place(name, entry, k.detach(), q.shape[2], written)
+            span = placed.span
+            name = name if placed.use == 1 else f"{name}#{placed.use}"
+        asked = self._asked.setdefault(name, _Asked())
+        if not asked.is_current:
+            # keys that go on from those of the forward before are a cache: all count on
+            self._goes_on |= span is not None and span.grown
+            asked.queries = asked.queries if self._goes_on else 0
+            asked.is_current = True
+        begun = asked.queries
+        asked.queries += q.shape[2]
+        asked.most_queries = max(asked.queries, asked.most_queries)
+        asked.most_keys = max(k.shape[2] if span is None else span.stop, asked.most_keys)
+        return name, begun, 0 if span is None else span.start
+
     def _begin(self) -> None:
-        self._asked.clear()
+        self._goes_on = False
+        for asked in self._asked.values():
+            asked.is_current = False
+
+
+@dataclass
+class _Asked:
+    """What one attention was asked.
+
+    Args:
+        queries: how many since they were last counted from 0.
+        is_current: whether it attended since the model was last entered.
+        most_queries: the most queries that were counted.
+        most_keys: the most keys it had.
+    """
+
+    queries: int = 0
+    is_current: bool = True
+    most_queries: int = 0
+    most_keys: int = 0
 
 
 @contextmanager
@@ -91,21 +153,34 @@ def edit(model: nn.Module, changes: Mapping[str, Change]) -> Iterator[None]:
     one another are applied in the order in which they were opened.
 
     Queries are counted for each attention from 0, anew whenever the model's `forward` or, of the
-    models here, its `start` is entered; so a decoder that goes step by step counts its steps.
+    models here, its `start` is entered, unless it goes on from a cache, as when Hugging Face
+    generates. So a decoder that goes step by step counts its steps. Keys are counted from the first
+    that the cache had, also where it has let that go; one that is still to come is waited for.
 
     Args:
         model: its attention may be ours, PyTorch's `scaled_dot_product_attention` or a Hugging Face
             model's that uses it.
-        changes: by the names that `look` gives them.
+        changes: by the names that `look` gives them; of a layer that is shared, the plain name is
+            its first use, `name#2` the second.
 
     Raises:
-        ValueError: there is no such module, or it ran no attention by the end.
+        ValueError: there is no such module, or it ran no attention by the end, or a query or key
+            that is named never came.
     """
     refuse_compiled(model, "edit", "edited")
     editing = Editing(model, changes)
     with editing.path.followed(), watching.changed_by(editing):
         yield
     editing.refuse_idle()
+
+
+def _module_of(name: str, names: list[str]) -> str | None:
+    """The module that a name means, also the name of a later use; None if there is none."""
+    if name in names:
+        return name
+    module, mark, use = name.rpartition("#")
+    there = mark and module in names and use.isdecimal() and int(use) > 1
+    return module if there else None
 
 
 def _unknown(name: str, model: nn.Module, there: list[str]) -> str:

@@ -60,8 +60,11 @@ class Edit(Protocol):
     def means(self) -> bool:
         """Whether the attention that is running is to be changed."""
 
-    def meet(self) -> None:
-        """Note that the module that is running attends."""
+    def meet(self, source: Source | None = None) -> None:
+        """Note that the module that is running attends, and to what, if that is known."""
+
+    def move(self, parents: Tensor, *, followed: bool) -> None:
+        """Note that rows of a batch may have been moved: row b goes on from row `parents[b]`."""
 
     def edited(self, call: Call) -> Call:
         """The call as it is to be run; the very same if nothing is changed."""
@@ -200,9 +203,11 @@ class _Watcher(Observers):
                 out = _run_edited(func, args, kwargs)
             if out is not None:
                 return out
-        else:
-            for edit in self.edits:
-                edit.meet()
+        elif self.edits:
+            with _looking_away():
+                source = foreign.read(func, args, kwargs)
+                for edit in self.edits:
+                    edit.meet(source)
         out = func(*args, **kwargs)
         if self.looks:
             with _looking_away():
@@ -215,14 +220,14 @@ _MOVES = frozenset({torch.index_select, Tensor.index_select})
 
 
 def _move(x: Any = None, dim: Any = None, index: Any = None, **named: Any) -> None:
-    """Show rows that may have been moved to every open look."""
+    """Show rows that may have been moved to every open look and edit."""
     x = named.get("input", x)
     if not isinstance(x, Tensor) or not isinstance(index, Tensor) or x.dim() != 4 or dim != 0:
         return
     if index.dim() == 1 and len(index) == len(x) > 1 and not going_back():
         with _looking_away():
-            for look in _open_here("looks"):
-                look.move(index, followed=follows_rows())
+            for watching in _open_here("looks") + _open_here("edits"):
+                watching.move(index, followed=follows_rows())
 
 
 def _paths() -> list[Path]:

@@ -223,9 +223,6 @@ def test_nonsense_is_refused_when_it_is_made(make, words):
 NOT_THERE = [
     (edits.ablate(1, 3), "ablate: expected heads below H=3, got 3"),
     (edits.hide([(0, 1)], heads=[4]), "hide: expected heads below H=3, got 4"),
-    (edits.hide([(0, 1), (1, 7)]), "hide: expected keys below K=7, got 7"),
-    (edits.hide([(None, 9)]), "hide: expected keys below K=7, got 9"),
-    (edits.force(0, 7, 0.5), "force: expected keys below K=7, got 7"),
     (edits.force(0, 1, 0.5, heads=[3]), "force: expected heads below H=3, got 3"),
 ]
 
@@ -236,10 +233,25 @@ def test_what_is_not_there_is_refused_when_it_is_known(change, words):
         change(asked())
 
 
-@pytest.mark.parametrize("change", [edits.hide([(None, 9)]), edits.force(None, 9, 0.5)])
-def test_a_key_that_may_still_come_is_waited_for(change):
-    call = later(asked(), K - Q)
-    assert change(call) is call and edits.farthest(edits.chain(change, edits.heat(2.0))) == 9
+@pytest.mark.parametrize("change", [edits.hide([(None, 9)]), edits.force(2, 9, 0.5)])
+@pytest.mark.parametrize("begun", [0, K - Q])
+def test_a_key_that_may_still_come_is_waited_for(change, begun):
+    call = later(asked(), begun)
+    assert change(call) is call
+    query = 2 if isinstance(change, edits.Force) else -1
+    assert edits.farthest(edits.chain(change, edits.heat(2.0))) == (query, 9)
+
+
+@pytest.mark.parametrize("change", [edits.hide([(9, 13)]), edits.force(9, 13, 0.0)])
+def test_keys_are_counted_from_where_the_cache_began(change):
+    found = weights(change(replace(asked(), begun=8, first_key=10)))
+    assert not found[:, :, 1, 3].any() and found[:, :, [0, 2, 3, 4]].all()
+
+
+@pytest.mark.parametrize("change", [edits.hide([(None, 3)]), edits.force(None, 3, 0.0)])
+def test_a_key_that_a_cache_let_go_is_not_there_any_more(change):
+    call = replace(asked(), begun=8, first_key=4)
+    assert change(call) is call
 
 
 def test_changes_are_values():

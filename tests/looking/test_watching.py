@@ -91,7 +91,10 @@ class Nothing:
     def means(self):
         return False
 
-    def meet(self):
+    def move(self, parents, *, followed):
+        pass
+
+    def meet(self, source=None):
         pass
 
     def edited(self, call):
