@@ -33,8 +33,9 @@ def broadcasts(where: str, name: str, given: Any, **sizes: int) -> None:
     _tensor(where, name, given)
     full = tuple(sizes.values())
     behind = full[len(full) - given.dim() :]
+    # compared one by one: a compiler of dynamic shapes does not find an equal size in a tuple
     if given.dim() > len(full) or any(
-        m not in (1, n) for m, n in zip(given.shape, behind, strict=True)
+        m != 1 and m != n for m, n in zip(given.shape, behind, strict=True)
     ):
         raise ValueError(
             f"{where}: expected {name} that broadcasts to {shaped(dict(sizes))}, "

@@ -320,6 +320,65 @@ def test_another_backend_is_followed_after_compiling():
         compiled(*qkv)
 
 
+def long(batch, length):
+    """q, k and v as long as a window is cut into blocks, with two query heads for each of keys."""
+    return [torch.randn(batch, heads, length, D) for heads in (2 * H, H, H)]
+
+
+DYNAMIC = {
+    "bare": {},
+    "causal": {"rule": rules.causal},
+    "window": {"rule": rules.both(rules.causal, rules.window(3))},
+    "cosine": {"score": scores.Cosine(2.0), "rule": rules.causal},
+    "turned round": {"score": scores.Dot(-1.0), "rule": rules.causal},
+    "additive window": {"score": scores.Additive(torch.ones(2 * H, D)), "rule": rules.window(3)},
+    "hard window": {"select": selects.hard, "rule": rules.window(3)},
+}
+
+
+@pytest.mark.compiled
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("name", [name for name in DYNAMIC if name != "hard window"])
+def test_a_graph_of_any_length_is_right_at_another(name):
+    named = DYNAMIC[name]
+    run = lambda *x: attend(*x, **named)  # noqa: E731
+    compiled = torch.compile(run, dynamic=True, fullgraph=True, backend="aot_eager")
+    for batch, length in [(2, 70), (3, 90)]:
+        qkv = long(batch, length)
+        torch.testing.assert_close(compiled(*qkv), run(*qkv), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.compiled
+@pytest.mark.usefixtures("fresh")
+def test_a_graph_of_any_length_takes_a_mask_of_any():
+    run = lambda q, k, v, mask: attend(q, k, v, rule=mask)  # noqa: E731
+    compiled = torch.compile(run, dynamic=True, fullgraph=True, backend="aot_eager")
+    for length in (70, 90):
+        given = (*long(2, length), torch.rand(length, length) < 0.7)
+        torch.testing.assert_close(compiled(*given), run(*given), atol=1e-5, rtol=1e-4)
+
+
+class Exported(nn.Module):
+    def __init__(self, named):
+        super().__init__()
+        self.named = named
+
+    def forward(self, q, k, v):
+        return attend(q, k, v, **self.named)
+
+
+@pytest.mark.compiled
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("name", ["causal", "window", "additive window", "hard window"])
+def test_an_exported_program_takes_any_length(name):
+    sizes = {0: torch.export.Dim("b", min=1, max=64), 2: torch.export.Dim("t", min=2, max=4096)}
+    model = Exported(DYNAMIC[name])
+    program = torch.export.export(model, tuple(long(2, 100)), dynamic_shapes=(sizes,) * 3).module()
+    for length in (100, 230, 7):
+        qkv = long(3, length)
+        torch.testing.assert_close(program(*qkv), model(*qkv), atol=1e-5, rtol=1e-4)
+
+
 def test_the_package_offers_what_the_contract_names():
     named = "attend weigh logits log_probability why use_backend look scores rules biases selects"
     assert set(f"{named} edit edits".split()) <= set(regard.__all__)

@@ -48,7 +48,9 @@ class Window:
     @property
     def band(self) -> tuple[Number, Number]:
         """How far back and how far ahead a query sees at most."""
-        return self.reach, self.reach
+        # a compiler of dynamic shapes takes no range of an unknown length: to it this is a constant
+        reach = len(range(self.reach))
+        return reach, reach
 
 
 @dataclass(frozen=True)

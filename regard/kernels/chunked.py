@@ -38,6 +38,8 @@ def why_not(call: Call) -> str | None:
     if _banded(call) or _centred(call):
         return None
     if not isinstance(call.score, Additive):
+        if torch.compiler.is_exporting() and _near(call):
+            return "a program that is exported takes any length, and no number of blocks"
         return "only additive scores, windows and centres gain from chunks"
     if call.select is not softmax:
         return "an additive score is tiled under the softmax alone"
@@ -53,7 +55,8 @@ def pays(call: Call) -> bool:
     if around is not None:
         return 2 * around.reach + 1 < K
     width = sum(rules.band(call.rule))
-    return isinstance(call.score, Additive) or 2 * (width + BLOCK) < K
+    short = not torch.compiler.is_exporting() and 2 * (width + BLOCK) < K
+    return isinstance(call.score, Additive) or short
 
 
 def attention(call: Call) -> Tensor:
@@ -103,6 +106,11 @@ class InParts:
 
 
 def _banded(call: Call) -> bool:
+    # how many blocks there are would be written into a program that is exported
+    return _near(call) and not torch.compiler.is_exporting()
+
+
+def _near(call: Call) -> bool:
     near = math.isfinite(sum(rules.band(call.rule)))
     return near and selects.local(call.select) and isinstance(call.score, (*folds, Additive))
 
@@ -160,7 +168,7 @@ def _dense(pieces: Call) -> Tensor:
 def _tiled(part: Call) -> Tensor:
     assert isinstance(part.score, Additive)
     B, H, Q, K = part.sizes
-    if B * H * Q * K * part.q.shape[3] <= FEW:
+    if not torch.compiler.is_exporting() and B * H * Q * K * part.q.shape[3] <= FEW:
         return plain.of(part)
     seen = plain.visible(part.q, part.k, part.rule)
     bias = None if part.bias is None else plain.addend(part.q, part.k, part.bias)
@@ -197,6 +205,7 @@ def _query_chunks(call: Call, *, scores: bool = False) -> Iterator[tuple[slice, 
     pairs = K * (B * H if scores else 1)
     rows = max(1, PAIRS // max(pairs, 1))
     whole = not scores and call.rule is None and call.bias is None
+    whole |= torch.compiler.is_exporting()
     if whole or rows >= Q:
         yield slice(0, Q), call
         return

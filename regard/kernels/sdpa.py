@@ -53,9 +53,8 @@ def fused(
     Q, K = q.shape[2], k.shape[2]
     if Q < K or (Q == K and not dropout and _short(q, k)):
         return _call(q, k, v, _lower_right(q, k), scale, dropout)
-    grouped = q.shape[1] != k.shape[1]
     out = F.scaled_dot_product_attention(
-        q[:, :, Q - K :], k, v, None, dropout, True, scale=scale, enable_gqa=grouped
+        q[:, :, Q - K :], k, v, None, dropout, True, scale=scale, enable_gqa=_grouped(q, k)
     )
     # queries that stand before the first key see nothing
     return F.pad(out, (0, 0, Q - K, 0)) if Q > K else out
@@ -67,8 +66,15 @@ def _call(
     if dropout == 0 and (_decodes(q, k) or _short(q, k)):
         return _product(q, k, v, mask, root_scale(q) if scale is None else scale)
     return F.scaled_dot_product_attention(
-        q, k, v, mask, dropout, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+        q, k, v, mask, dropout, scale=scale, enable_gqa=_grouped(q, k)
     )
+
+
+def _grouped(q: Tensor, k: Tensor) -> bool:
+    # branched on, since where shapes are dynamic a compiler's comparison is no bool for PyTorch
+    if q.shape[1] != k.shape[1]:  # noqa: SIM103
+        return True
+    return False
 
 
 def _turned(q: Tensor, scale: float) -> tuple[Tensor, float]:
