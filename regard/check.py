@@ -1,5 +1,6 @@
 """Errors of wrong shapes and values, worded the same way everywhere."""
 
+import reprlib
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,10 @@ from torch import Tensor
 
 # PEP 484 lets an int pass for a float; checkers of shapes at run time want to be told.
 Number = int | float
+# What can be computed in; smaller floats are for storing alone.
+FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+# Positions are whole numbers of 64 bits, and so are the sums of two distances.
+FARTHEST = 1 << 62
 
 
 def shaped(sizes: dict[str, int | None]) -> str:
@@ -54,6 +59,25 @@ def floats(where: str, name: str, given: Any) -> None:
     """Refuse anything but a tensor of floating-point numbers."""
     if not isinstance(given, Tensor) or not given.is_floating_point():
         raise ValueError(f"{where}: expected {name} as a float tensor, got {kind(given)}")
+    if given.dtype not in FLOATS:
+        raise ValueError(
+            f"{where}: expected {name} in float16, bfloat16, float32 or float64, "
+            f"got {kind(given)}. Convert it first: {name}.to(torch.bfloat16)."
+        )
+
+
+def whole(where: str, name: str, given: Any) -> None:
+    """Refuse anything but a whole number from 0 up to but not 2⁶², as positions are counted."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise ValueError(f"{where}: expected a whole {name} >= 0, got {brief(given)}")
+    if given >= FARTHEST:
+        raise ValueError(f"{where}: expected {name} below 2^62, got {brief(given)}")
+
+
+def below(where: str, name: str, largest: int, limit: int, what: str) -> None:
+    """Refuse numbers whose largest is not below a limit."""
+    if largest >= limit:
+        raise ValueError(f"{where}: expected {name} below {what}={limit}, got {largest}")
 
 
 def truths(where: str, name: str, given: Any) -> None:
@@ -71,7 +95,19 @@ def kind(given: Any) -> str:
     """What `given` is, in the words of an error message."""
     if isinstance(given, Tensor):
         return f"a tensor of {str(given.dtype).removeprefix('torch.')}"
-    return f"{given!r} of type {type(given).__name__}"
+    if hasattr(given, "shape") and hasattr(given, "dtype"):
+        return f"{type(given).__name__} of {given.dtype} and shape {tuple(given.shape)}"
+    return f"{brief(given)} of type {type(given).__name__}"
+
+
+def brief(given: Any, most: int = 100) -> str:
+    """A value as text of one line and at most so many letters, for an error message."""
+    try:
+        text = reprlib.repr(given) if isinstance(given, list | tuple | dict | set) else repr(given)
+    except ValueError:  # so does Python refuse an integer of thousands of digits
+        return f"an integer of {given.bit_length()} bits"
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def sentences(where: str, source: Any) -> None:
@@ -81,7 +117,9 @@ def sentences(where: str, source: Any) -> None:
     B, S = tokens.shape
     shape(where, "lengths", lengths, B=B)
     if readable(lengths) and not ((lengths > 0) & (lengths <= S)).all():
-        raise ValueError(f"{where}: expected lengths from 1 to S={S}, got {lengths.tolist()}")
+        raise ValueError(
+            f"{where}: expected lengths from 1 to S={S}, got {brief(lengths.tolist())}"
+        )
 
 
 def json_memory(text: str) -> int:
@@ -110,5 +148,14 @@ def memory(value: Any) -> int:
 
 
 def readable(given: Tensor) -> bool:
-    """Whether the values of `given` can be checked at no cost: on the CPU, outside compile."""
-    return given.device.type == "cpu" and not torch.compiler.is_compiling()
+    """Whether the values of `given` can be checked at no cost: on the CPU, and there are any.
+
+    A compiler, a transform such as `vmap`, and fake tensors have none.
+    """
+    return (
+        given.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+        and type(given) in (Tensor, torch.nn.Parameter)
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._len_torch_dispatch_stack() == 0
+    )

@@ -3,8 +3,10 @@
 import json
 import tracemalloc
 
+import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from regard import check
 
@@ -102,3 +104,38 @@ def test_memory_counts_all_that_is_inside():
     inner = ["a" * 1000] * 3
     assert check.memory({"a": inner}) > 3000
     assert check.memory((1, 2.0, None)) < 500
+
+
+def test_what_came_is_told_in_one_bounded_line():
+    assert check.kind(np.zeros((500, 64))) == "ndarray of float64 and shape (500, 64)"
+    assert check.kind(list(range(10_000))) == "[0, 1, 2, 3, 4, 5, ...] of type list"
+    assert len(check.kind("long " * 1000)) < 130 and "\n" not in check.kind("a\nb")
+    assert check.kind(10**5000) == "an integer of 16610 bits of type int"
+    assert check.brief([1, 2]) == "[1, 2]"
+
+
+def test_a_float_for_storing_alone_is_refused_with_a_way_out():
+    eighth = torch.zeros(2).to(torch.float8_e5m2)
+    with pytest.raises(ValueError, match=r"a: expected x in float16, .* got a tensor of float8_e5"):
+        check.floats("a", "x", eighth)
+
+
+@pytest.mark.parametrize("given", [2**62, 10**5000, -1, True, 1.0], ids=type)
+def test_a_whole_number_is_no_more_than_positions_can_be(given):
+    with pytest.raises(ValueError, match=r"a: expected (a whole n >= 0|n below 2\^62), got "):
+        check.whole("a", "n", given)
+    check.whole("a", "n", 2**62 - 1)
+
+
+def test_what_is_not_below_a_limit_is_refused():
+    check.below("a", "x", 4, 5, "K")
+    with pytest.raises(ValueError, match="a: expected x below K=5, got 5"):
+        check.below("a", "x", 5, 5, "K")
+
+
+def test_nothing_can_be_read_of_fake_tensors_or_under_a_transform():
+    x = torch.ones(3)
+    assert check.readable(x)
+    assert not torch.func.vmap(lambda row: row * check.readable(row))(x).any()
+    with FakeTensorMode():
+        assert not check.readable(torch.ones(3))

@@ -3,6 +3,8 @@
 What there is stands in `tests/mechanisms.py`; a line there is all a new mechanism needs.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -18,6 +20,7 @@ from tests.mechanisms import (
     FLAT,
     LOSSY,
     PLACELESS,
+    RULES,
     SCORES,
     SELECTS,
     TRAINED,
@@ -431,6 +434,50 @@ def test_the_last_query_stands_on_the_last_key(backend):
         whole = run(call, "reference", rule=rule)
         last = run(call, backend, call.q[:, :, -3:], call.k, call.v, rule=rule)
         assert_same([last], [whole[:, :, -3:]])
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("backend", [*TRAINED, "flex"])
+def test_no_keys_at_all_give_zeros_under_every_rule(backend, rule):
+    call = asked(Sizes(K=0), rule=rule)
+    needs(call, backend)
+    assert not run(call, backend).any() and weigh(call.q, call.k, **call.named).shape[3] == 0
+
+
+def test_documents_of_no_position_are_no_documents():
+    call, rule = asked(Sizes(K=0)), rules.documents(torch.zeros(2, 0).long())
+    assert not run(call, "auto", rule=rule).any()
+
+
+@pytest.mark.parametrize("score", ["scaled_dot", "dot", "cosine", "relative", "factors"])
+def test_vectors_of_no_width_match_every_key_alike(score):
+    call = asked(Sizes(D=0), score=score)
+    for backend in ("auto", *TRAINED):
+        if backend == "auto" or able(call, backend):
+            assert_same([run(call, backend)], [run(call, "reference")])
+    if score != "factors":
+        assert_same([weigh(call.q, call.k, **call.named)], [torch.full(Sizes().full, 1 / 7)])
+
+
+@pytest.mark.parametrize("rule", ["padding", "padding on the left", "documents", "mask (Q, K)"])
+def test_a_map_over_calls_is_the_calls_one_by_one(rule):
+    calls = [asked(Sizes(), rule=rule) for _ in range(3)]
+    index = torch.randint(0, 7, (3, 2, 3, 5))
+
+    name = {"padding": "lengths", "documents": "ids"}.get(rule.split()[0])
+
+    def ruled(given):
+        return given if name is None else replace(calls[0].named["rule"], **{name: given})
+
+    def both(q, k, v, given, index):
+        one = {"rule": ruled(given)}
+        return attend(q, k, v, **one), log_probability(q, k, index, **one)
+
+    held = [x.named["rule"] if name is None else getattr(x.named["rule"], name) for x in calls]
+    inputs = *(torch.stack(x) for x in zip(*(c.qkv for c in calls), strict=True)), torch.stack(held)
+    mapped = torch.func.vmap(both)(*inputs, index)
+    alone = [both(*(x[i] for x in inputs), index[i]) for i in range(3)]
+    assert_same(list(mapped), [torch.stack(x) for x in zip(*alone, strict=True)])
 
 
 # Numbers and their derivatives.

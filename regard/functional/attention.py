@@ -141,7 +141,7 @@ def addend(
     if isinstance(bias, Tensor):
         return bias
     sizes = (*q.shape[:3], k.shape[2])
-    values = biases.added(biases.placed(bias, *sizes), *sizes, device=q.device)
+    values = biases.added(biases.placed(bias, *sizes, dtype=q.dtype), *sizes, device=q.device)
     check.floats("attend", "what bias returns", values)
     return values
 

@@ -6,7 +6,7 @@ that broadcasts to (B, H, Q, K) is a bias too.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,9 +26,14 @@ class Alibi:
 
     >>> alibi(8).slopes()[:3].tolist()
     [0.5, 0.25, 0.125]
+
+    Args:
+        heads: how many heads the queries have.
+        dtype: what the slopes are computed in; `attend` fills in float64 where the queries are.
     """
 
     heads: int
+    dtype: torch.dtype = torch.float32
 
     def __post_init__(self) -> None:
         if self.heads < 1:
@@ -50,7 +55,8 @@ class Alibi:
     def _slope(self, h: Tensor) -> Tensor:
         # computed from h, not looked up: no tensor to move to the card, and a kernel compiles it
         whole = 2 ** math.floor(math.log2(self.heads))
-        rank = torch.where(h < whole, h + 1.0, h - whole + 0.5)
+        h = h.to(self.dtype)
+        rank = torch.where(h < whole, h + 1, h - whole + 0.5)
         return torch.exp2(rank * (-8 / whole))
 
 
@@ -139,11 +145,19 @@ def buckets(distance: Tensor, count: int, ahead: bool, farthest: int) -> Tensor:
     return first + torch.where(far < exact, far, coarse)
 
 
-def placed(bias: Bias | Tensor, B: int, H: int, Q: int, K: int) -> Bias:
-    """The bias for tensors of these sizes: checked, and told where query 0 stands."""
+def placed(
+    bias: Bias | Tensor, B: int, H: int, Q: int, K: int, *, dtype: torch.dtype | None = None
+) -> Bias:
+    """The bias for tensors of these sizes: checked, and told where query 0 stands.
+
+    Args:
+        dtype: that of the queries.
+    """
     if isinstance(bias, Tensor):
         check.floats("attend", "bias", bias)
         bias = Given(bias)
+    if isinstance(bias, Alibi) and dtype == torch.float64:
+        bias = replace(bias, dtype=dtype)
     return bias.placed(B, H, Q, K) if hasattr(bias, "placed") else bias
 
 

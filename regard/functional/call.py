@@ -98,7 +98,7 @@ def checked(
         rule = rules.placed(rule, *sizes)
     if bias is not None:
         _value(where, "bias", bias, "a callable (b, h, q, k) or a float tensor")
-        bias = biases.placed(bias, *sizes)
+        bias = biases.placed(bias, *sizes, dtype=q.dtype)
     return Call(q, k, v, score, select, rule, bias, 0.0)
 
 
@@ -158,7 +158,7 @@ def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:
     B, H, Q, D = shape
     b, h, K, d = of_keys
     same = b == B and d == D and of_values[:3] == of_keys[:3] and q.device == k.device == v.device
-    there = Q and K and B and h and H % h == 0 and q.is_floating_point()
+    there = Q and K and B and h and H % h == 0 and q.dtype in check.FLOATS
     return bool(same and there) and not has_autocast(q.device)
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard import check
 from regard.check import Number
@@ -40,7 +41,7 @@ class Window:
     reach: int
 
     def __post_init__(self) -> None:
-        _whole("window", "reach", self.reach)
+        check.whole("window", "reach", self.reach)
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (q - k).abs() <= self.reach
@@ -60,7 +61,7 @@ class Prefix:
     n: int
 
     def __post_init__(self) -> None:
-        _whole("prefix", "n", self.n)
+        check.whole("prefix", "n", self.n)
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return k < self.n
@@ -100,7 +101,9 @@ class Padding:
         check.shape("padding", "lengths", self.lengths, B=B)
         long = self.lengths.long()  # a small integer type may not hold K
         if check.readable(long) and bool(((long < 0) | (long > K)).any()):
-            raise ValueError(f"padding: expected lengths from 0 to K={K}, got {long.tolist()}")
+            raise ValueError(
+                f"padding: expected lengths from 0 to K={K}, got {check.brief(long.tolist())}"
+            )
         return replace(self, keys=K)
 
 
@@ -129,7 +132,8 @@ class Documents:
                 f"documents: expected ids of shape (B={B}, L) with L >= K={K}, "
                 f"got {tuple(self.ids.shape)}"
             )
-        return self
+        # where there is no position at all, queries still look one up
+        return self if self.ids.shape[1] else Documents(F.pad(self.ids, (0, 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +201,9 @@ class At:
         """The rule for these sizes."""
         rows = {"B": B} if self.positions.dim() == 2 else {}
         check.shape("at", "positions", self.positions, **rows, Q=Q)
+        known = [part.ids.shape[1] for part in parts(self.rule) if isinstance(part, Documents)]
+        if known and Q and B and check.readable(self.positions):
+            check.below("at", "positions", int(self.positions.max()), min(known), "ids' length L")
         return At(placed(self.rule, B, H, Q, K), self.positions, K - Q)
 
 
@@ -323,14 +330,7 @@ def dense(
 
 
 def draw(
-    rule: Rule | Tensor,
-    Q: int,
-    K: int,
-    *,
-    B: int = 1,
-    H: int = 1,
-    batch: int = 0,
-    head: int = 0,
+    rule: Rule | Tensor, Q: int, K: int, *, B: int = 1, H: int = 1, batch: int = 0, head: int = 0
 ) -> str:
     """The rule for one batch row of B and head of H as text, a line a query: █ may be seen."""
     rows = dense(rule, B, H, Q, K)[batch, head].tolist()
@@ -395,8 +395,3 @@ def _at_least_one(where: str, rules: tuple[Rule | Tensor, ...]) -> tuple[Rule, .
     if not rules:
         raise ValueError(f"{where}: expected at least one rule, got none")
     return tuple(Given(rule) if isinstance(rule, Tensor) else rule for rule in rules)
-
-
-def _whole(where: str, name: str, given: int) -> None:
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise ValueError(f"{where}: expected a whole {name} >= 0, got {given!r}")

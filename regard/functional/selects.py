@@ -136,11 +136,13 @@ class Gaussian:
 
     def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
         weights = softmax(scores)
-        keys = torch.arange(scores.shape[-1], device=scores.device, dtype=weights.dtype)
+        # float32 does not hold every digit of a centre beyond some thousand keys
+        exact = torch.promote_types(weights.dtype, self.centre.dtype)
+        keys = torch.arange(scores.shape[-1], device=scores.device, dtype=exact)
         blind = (scores == HIDDEN).all(-1)
         # the centre of a query that sees nothing may be anything, even NaN
-        centre = self.centre.to(weights.dtype).masked_fill(blind, 0)
-        apart = (keys - centre[..., None]) / self.width
+        centre = self.centre.to(exact).masked_fill(blind, 0)
+        apart = ((keys - centre[..., None]) / self.width).to(weights.dtype)
         return weights * torch.exp(-apart.square() / 2)
 
     def fits(self, q: Tensor) -> None:

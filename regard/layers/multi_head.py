@@ -156,12 +156,16 @@ class MultiHead(nn.Module):
         return Fused(weight, bias)
 
     @classmethod
-    def from_torch(cls, theirs: nn.MultiheadAttention) -> "MultiHead":
+    def from_torch(cls, theirs: nn.Module) -> "MultiHead":
         """A copy of PyTorch's module that gives the same numbers; ours is always batch first.
 
         Masks turn round: their True hides a key, ours shows it. What of theirs is frozen, its
         dtype, its device and whether it trains are kept.
         """
+        if not isinstance(theirs, nn.MultiheadAttention):
+            raise TypeError(
+                f"MultiHead.from_torch: expected an nn.MultiheadAttention, got {check.kind(theirs)}"
+            )
         if theirs.bias_k is not None or theirs.add_zero_attn:
             raise ValueError(
                 "MultiHead.from_torch: add_bias_kv and add_zero_attn add keys of their own, "

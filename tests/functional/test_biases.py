@@ -103,3 +103,10 @@ def test_a_bias_that_cannot_be_meant_is_refused_in_words(message):
     with pytest.raises(ValueError) as refused:
         attend(torch.ones(B, H, Q, D), *torch.ones(2, B, H, K, D), bias=WRONG[message]())
     assert str(refused.value) == message
+
+
+def test_slopes_are_exact_in_float64():
+    q, k = torch.zeros(1, 12, 1, 2).double(), torch.zeros(1, 12, 3000, 2).double()
+    found = logits(q, k, bias=biases.alibi(12))[0, :, 0, 0]
+    whole, rest = [2.0 ** -(i + 1) for i in range(8)], [2 ** -(i + 0.5) for i in range(4)]
+    assert (found / 2999 + torch.tensor(whole + rest, dtype=torch.double)).abs().max() < 1e-15

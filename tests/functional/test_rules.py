@@ -157,6 +157,11 @@ def test_a_whole_centre_will_do():
 WRONG = {
     "window: expected a whole reach >= 0, got -1": lambda: rules.window(-1),
     "prefix: expected a whole n >= 0, got -2": lambda: rules.prefix(-2),
+    f"window: expected reach below 2^62, got {2**63}": lambda: rules.window(2**63),
+    "at: expected positions below ids' length L=7, got 9": lambda: rules.at(
+        rules.both(rules.causal, rules.documents(torch.zeros(B, 7).long())),
+        torch.tensor([0, 1, 9, 3, 4]),
+    ),
     "padding: expected lengths as a tensor of integers, got a tensor of float32": (
         lambda: rules.padding(torch.ones(B))
     ),

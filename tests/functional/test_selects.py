@@ -117,6 +117,13 @@ def test_the_centre_has_a_gradient():
     assert centre.grad.item() == pytest.approx(-0.5 * math.exp(-0.5))
 
 
+def test_a_centre_in_float64_keeps_its_digits_far_along():
+    centre = torch.tensor([[[50_000.123456]]], dtype=torch.double)
+    weights = selects.gaussian(centre, 0.5)(torch.zeros(1, 1, 1, 60_000))
+    expected = torch.exp(-torch.tensor([0.123456, 0.876544]).square() / 0.5) / 60_000
+    torch.testing.assert_close(weights[0, 0, 0, 50_000:50_002], expected)
+
+
 def test_a_blind_row_does_not_care_for_its_centre():
     centre = torch.tensor([[[torch.nan, 1.0]]], requires_grad=True)
     scores = torch.tensor([[[[HIDDEN, HIDDEN], [0.0, 1.0]]]], requires_grad=True)

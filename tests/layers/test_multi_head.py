@@ -145,6 +145,11 @@ def test_what_cannot_be_copied_is_refused(given, message):
         MultiHead.from_torch(nn.MultiheadAttention(E, H, **given))
 
 
+def test_what_is_no_multi_head_attention_is_refused():
+    with pytest.raises(TypeError, match=r"expected an nn\.MultiheadAttention, got Linear"):
+        MultiHead.from_torch(nn.Linear(E, E))
+
+
 def test_grouped_heads_are_full_heads_with_repeated_weights():
     heads, kv_heads = 6, 2
     grouped, full = MultiHead(12, heads, kv_heads=kv_heads), MultiHead(12, heads)
