@@ -20,7 +20,7 @@ from regard.functional.edited import drawn
 from regard.functional.rules import at, both, causal
 from regard.functional.scores import Dot
 from regard.looking import native, nested
-from regard.looking.record import Source, unreadable
+from regard.looking.record import Source, readable, unreadable
 
 Join = Callable[[Tensor], Tensor]
 
@@ -56,7 +56,8 @@ def read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Source:
     Nothing is raised here, in the middle of a model: what cannot be read says so when it is made.
     """
     try:
-        _refuse_traced([*args, *kwargs.values()])
+        for x in (*args, *kwargs.values()):
+            readable(x)
         source = SEEN[func](*args, **kwargs)
     except Exception as error:
         source = unreadable(str(error))
@@ -71,16 +72,6 @@ def _made(name: str, make: Callable[..., Call], *tensors: Tensor) -> Call:
             f"look: expected a call of {name} that can be read, got one that cannot: "
             f"{str(error)[:300]}. Its module runs as ever"
         ) from error
-
-
-def _refuse_traced(given: list[Any]) -> None:
-    """Refuse tensors that hold no numbers, or none that outlive the transform they belong to."""
-    fake = sys.modules.get("torch._subclasses.fake_tensor")
-    for x in given:
-        if fake is not None and isinstance(x, fake.FakeTensor):
-            raise ValueError("its tensors are fake, as a compiler or an export makes them")
-        if isinstance(x, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(x):
-            raise ValueError("it ran inside of vmap, grad or another transform of torch.func")
 
 
 def called(func: Any, *args: Any, **kwargs: Any) -> tuple[Call, Join]:
@@ -145,6 +136,9 @@ def _sdpa(
     # autocast lets dtypes mix
     parts = [nested.padded(x) if x.is_nested else x for x in (query, key)]
     parts += [] if value is None else [value]
+    if enable_gqa and query.dim() == 3:
+        groups = query.shape[0] // key.shape[0]
+        parts[1:] = [x.repeat_interleave(groups, 0) for x in parts[1:]]
     # all before the width broadcasts, but for the heads of groups
     kept = -3 if enable_gqa else -2
     lead = torch.broadcast_shapes(*(x.shape[:kept] for x in parts))

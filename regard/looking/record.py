@@ -1,9 +1,10 @@
 """One call that was seen, kept by what it is made from: nothing is computed until it is read."""
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -107,6 +108,30 @@ def source(call: Call) -> Source:
         return unread(changed(bare, lambda _: next(parts)))
 
     return Source(make, [q, k, *others], keys=1)
+
+
+def readable(x: Any) -> Any:
+    """What was given, without the wrappers of torch.func that end with their transform.
+
+    Raises:
+        ValueError: it holds no numbers, or those of many calls at once.
+    """
+    fake = sys.modules.get("torch._subclasses.fake_tensor")
+    if fake is not None and isinstance(x, fake.FakeTensor):
+        raise ValueError("its tensors are fake, as a compiler or an export makes them")
+    while isinstance(x, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(x):
+        if torch._C._functorch.is_batchedtensor(x):
+            raise ValueError("it ran inside of torch.func.vmap, where many calls are one")
+        x = torch._C._functorch.get_unwrapped(x)
+    return x
+
+
+def readable_source(source: Source) -> Source:
+    """The same, of tensors that can be read; or one that says, when it is made, why it cannot."""
+    try:
+        return source._replace(tensors=[readable(tensor) for tensor in source.tensors])
+    except ValueError as error:
+        return unreadable(f"look: expected a call that can be read, got one that cannot: {error}")
 
 
 def unreadable(reason: str) -> Source:

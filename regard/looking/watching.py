@@ -7,12 +7,13 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn, overrides
+from torch.utils import _python_dispatch
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, tensors_of
 from regard.looking import foreign, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
-from regard.looking.record import Source, source
+from regard.looking.record import Source, readable_source, source
 from regard.looking.threads import Followed, Observers
 
 Kind = Literal["looks", "edits", "paths"]
@@ -112,10 +113,10 @@ def show(call: Call, why: Callable[[], Why]) -> None:
         return
     if torch.compiler.is_compiling():
         raise RuntimeError("look: a compiled model cannot be looked into; look at the eager one")
-    if any(x.requires_grad for x in tensors_of(call)):
-        # a look must not keep a whole graph alive; what is detached still counts its versions
-        call = changed(call, Tensor.detach)
-    with _looking_away():
+    with _looking_away(), _unrecorded():
+        if any(x.requires_grad for x in tensors_of(call)):
+            # a look must not keep a whole graph alive; what is detached still counts its versions
+            call = changed(call, Tensor.detach)
         _keep(source(call), why)
 
 
@@ -157,6 +158,13 @@ def follows_rows() -> bool:
     return not threads.local.keeps_rows
 
 
+def _unrecorded() -> AbstractContextManager[Any]:
+    """Inside, no mode of PyTorch's operators, such as a tracer's, records what a look does."""
+    if not torch._C._len_torch_dispatch_stack():
+        return nullcontext()
+    return _python_dispatch._disable_current_modes()
+
+
 def _open_here(kind: Kind) -> list[Any]:
     """The looks or the edits that this thread has open, in their order."""
     found = threads.here()
@@ -166,6 +174,7 @@ def _open_here(kind: Kind) -> list[Any]:
 def _keep(source: Source, why: Callable[[], Why]) -> None:
     if going_back():
         return
+    source = readable_source(source)
     for look in _open_here("looks"):
         look.keep(source, why)
 
@@ -188,7 +197,8 @@ class _Watcher(Observers):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if threads.local.aside is not None:
+        # a compiler follows the mode into this: what is compiled runs as it is
+        if torch.compiler.is_compiling() or threads.local.aside is not None:
             return func(*args, **kwargs)
         if func not in foreign.SEEN:
             if func in _MOVES:
@@ -210,7 +220,7 @@ class _Watcher(Observers):
                     edit.meet(source)
         out = func(*args, **kwargs)
         if self.looks:
-            with _looking_away():
+            with _looking_away(), _unrecorded():
                 _keep(foreign.read(func, args, kwargs), lambda: foreign.WHY)
         return out
 

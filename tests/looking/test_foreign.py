@@ -5,11 +5,13 @@ from copy import deepcopy
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from torch.testing import assert_close
 
-from regard import edit, edits, look, selects
+from regard import attend, edit, edits, look, selects, weigh
 from regard.functional.scores import Dot
 from regard.layers import MultiHead
 from regard.looking import foreign
@@ -173,12 +175,11 @@ def test_any_call_may_be_copied_and_made_in_inference_mode(copied, inference):
     torch.testing.assert_close(one, other)
 
 
+BIAS = torch.zeros(Q, Q)  # so that it runs by operators that vmap knows
 UNREADABLE = {
-    "vmap": (torch.func.vmap(lambda x: F.scaled_dot_product_attention(x, x, x)), "torch.func"),
-    "export": (
-        lambda x: torch.export.export(Same(), (x,)).module()(x),
-        "its tensors are fake",
-    ),
+    "vmap": (torch.func.vmap(lambda x: F.scaled_dot_product_attention(x, x, x)), "vmap"),
+    "ours": (torch.func.vmap(lambda x: attend(x[None], x[None], x[None], bias=BIAS)), "vmap"),
+    "fake": (lambda x: Same()(FakeTensorMode().from_tensor(x)).new_ones(1).shape, "are fake"),
 }
 
 
@@ -189,18 +190,49 @@ class Same(nn.Module):
         return F.scaled_dot_product_attention(x, x, x)
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("name", UNREADABLE)
 @pytest.mark.parametrize("copied", [False, True])
 def test_what_cannot_be_read_is_listed_and_says_why_when_it_is_asked(name, copied):
     (run, reason), x = UNREADABLE[name], torch.randn(B, H, Q, D)
     alone = run(x)
     with look(copy=copied) as seen:
-        assert torch.equal(run(x), alone)
+        assert torch.equal(torch.as_tensor(run(x)), torch.as_tensor(alone))
     sight = seen["attend.0"]
-    words = rf"look: expected a call of scaled_dot_product_attention .*got one that .*{reason}"
+    words = rf"look: expected a call .*that can be read, got one that cannot: .*{reason}"
     for ask in (sight.weights, sight.entropy, lambda: sight.rows(0, 0, 0)):
         with pytest.raises(ValueError, match=words):
             ask()
+
+
+def test_a_tracer_of_operators_records_nothing_of_a_look():
+    x = torch.randn(B, H, Q, D)
+    for copied in (False, True):
+        alone = make_fx(Same())(x).code, make_fx(lambda x: attend(x, x, x, bias=BIAS))(x).code
+        with look(copy=copied) as seen:
+            traced = make_fx(Same())(x).code, make_fx(lambda x: attend(x, x, x, bias=BIAS))(x).code
+        assert traced == alone
+        torch.testing.assert_close(seen["attend.0"].weights(), weigh(x, x))
+
+
+def test_a_call_inside_of_a_gradient_of_torch_func_is_read():
+    x = torch.randn(B, H, Q, D)
+    with look() as seen:
+        torch.func.grad(lambda x: attend(x, x, x).sum() + Same()(x).sum())(x)
+    for name in seen:
+        torch.testing.assert_close(seen[name].weights(), weigh(x, x))
+    assert len(seen) == 2
+
+
+def test_heads_of_groups_without_a_batch_are_seen():
+    q, k, v = torch.randn(6, Q, D), torch.randn(2, K, D), torch.randn(2, K, D)
+    model = Theirs(enable_gqa=True)
+    with look() as seen:
+        out = model(q, k, v)
+    read = seen["attend.0"].weights()[:, 0] @ v.repeat_interleave(3, 0)
+    torch.testing.assert_close(read, out)
+    with edit(model, {"Theirs": edits.heat(1.0)}):
+        torch.testing.assert_close(model(q, k, v), out)
 
 
 @pytest.mark.parametrize("copied", [False, True])

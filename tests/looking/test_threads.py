@@ -252,3 +252,21 @@ class Ours(nn.Module):
 
     def forward(self, x):
         return attend(x, x, x)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_parts_that_are_compiled_run_as_they_are_inside_of_a_look(backend):
+    flex = pytest.importorskip("torch.nn.attention.flex_attention").flex_attention
+    functions = [
+        lambda x: F.layer_norm(x, (D,)) * torch.tanh(x),
+        lambda x: F.scaled_dot_product_attention(x, x, x),
+        lambda x: (x @ x.mT).softmax(-1) @ x,
+    ]
+    parts = [torch.compile(f, backend=backend, fullgraph=True) for f in functions]
+    parts.append(lambda x: flex(x, x, x))
+    x = tensor()
+    alone = [part(x) for part in parts]
+    for _ in range(2):
+        with look():
+            assert all(map(torch.equal, alone, [part(x) for part in parts]))
