@@ -88,5 +88,8 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["fuzz"]:
         from benchmarks.fuzz.campaign import main as fuzz
 
-        sys.exit(fuzz(sys.argv[2:]))
+        code = fuzz(sys.argv[2:])
+        if "--save" in sys.argv:
+            (DOCS / "benchmarks.md").write_text(page())
+        sys.exit(code)
     sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,7 @@
 """Many random calls in several processes, for some seconds or as many calls as asked for.
 
     python -m benchmarks fuzz --seconds 120 --seed 0          # make fuzz
-    python -m benchmarks fuzz --calls 1000000 --save          # and keep it in docs/benchmarks.md
+    python -m benchmarks fuzz --calls 1000000 --save          # kept in docs/benchmarks.md
     python -m benchmarks fuzz --seed 0 --only 1234            # one call again
 
 Exit code 1 if any call is wrong.
@@ -29,6 +29,7 @@ from benchmarks.measure import Row, machine
 BATCH = 50
 PROGRESS_SECONDS = 2.0
 SHOWN = 100  # failures, a line each
+SAVED = Path(__file__).parents[2] / "docs" / "benchmarks" / "cpu-fuzz.json"
 MUST, AIM = 100_000, 1_000_000
 KINDS = (
     *("function", "score", "select", "rule", "bias", "dtype", "backend", "edit"),
@@ -98,6 +99,7 @@ def labels(drawn: Call) -> Iterator[str]:
         "autocast": drawn.autocast,
         "looked at": drawn.looked,
         "gradient": drawn.gradient,
+        "additive in tiles": drawn.tiled and drawn.score[0] == "additive",
         "NaN or infinity in hidden keys": drawn.spoil is not None,
         "grouped heads": drawn.q.shape[1] != drawn.k.shape[1],
         "scale <= 0": drawn.score[0] == "dot" and drawn.score[1] <= 0,
@@ -177,9 +179,11 @@ def report(tally: Tally, seed: int) -> str:
     return "\n".join([*lines, f"fuzz: {_so_far(tally)}, seed {seed}"])
 
 
-def save(tally: Tally, seed: int, command: str, path: Path) -> None:
+def save(tally: Tally, given: argparse.Namespace, path: Path) -> None:
     """Keep the counts with the machine they were made on, in the form of all benchmarks."""
-    counts = tally.counts
+    counts, seed = tally.counts, given.seed
+    limits = [f" --{name} {n:.12g}" for name in ("calls", "seconds") if (n := getattr(given, name))]
+    command = f"python -m benchmarks fuzz --seed {seed}{''.join(limits)}"
     measured = (
         f"{_so_far(tally)}; of them {counts['also gradient']:,} with gradients, "
         f"{counts['also looked at']:,} looked at, {counts['also autocast']:,} under autocast, "
@@ -201,7 +205,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="the number of one call")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--save", type=Path, help="a JSON file to keep the counts in")
+    parser.add_argument("--save", action="store_true", help="keep the counts for the page of docs")
     return parser.parse_args(arguments)
 
 
@@ -215,15 +219,6 @@ def main(arguments: list[str]) -> int:
         seconds = 120.0 if given.seconds is None and given.calls is None else given.seconds
         tally = campaign(given.seed, given.calls, seconds, given.jobs)
     print(report(tally, given.seed))
-    if given.save is not None:
-        save(tally, given.seed, "python -m benchmarks fuzz " + _without_paths(given), given.save)
+    if given.save:
+        save(tally, given, SAVED)
     return 1 if tally.failures or abs(tally.sigmas) > 5 else 0
-
-
-def _without_paths(given: argparse.Namespace) -> str:
-    limits = [
-        f"--{name} {getattr(given, name):g}"
-        for name in ("calls", "seconds")
-        if getattr(given, name)
-    ]
-    return " ".join([f"--seed {given.seed}", *limits])

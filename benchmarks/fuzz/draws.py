@@ -38,6 +38,7 @@ class Call:
     bias_dtype: str = "float32"
     edits: tuple[Spec, ...] = ()
     looked: bool = False
+    tiled: bool = False
     gradient: bool = False
     index: Array | None = None
     direction_seed: int = 0
@@ -102,6 +103,7 @@ def _draw_circumstances(draw: Draw, call: Call) -> None:
         call.select = ("softmax",) if call.select[0] == "sampled" else call.select
         call.edits = edits(draw, call)
     call.gradient = draw.chance(0.2)
+    call.tiled = draw.chance(0.3)
     if draw.chance(0.25) and call.rule and not call.edits:
         call.spoil = draw.of((np.nan, np.inf, -np.inf))
 

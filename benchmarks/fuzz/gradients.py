@@ -64,7 +64,7 @@ def can_be_judged(call: Call, *, edited: bool = False) -> bool:
     plain_sizes = min(call.full) > 0 and min(call.q.shape[3], call.k.shape[3], call.v.shape[3]) > 0
     drawn = call.select[0] == "sampled"
     zeros = call.score[0] == "cosine" and not (call.q.any(-1).all() and call.k.any(-1).all())
-    huge = call.tags["magnitude"] in ("huge", "tiny") and call.dtype != "float64"
+    huge = call.tags["magnitude"] in ("huge", "tiny") and call.dtype == "float16"
     another = bool(call.edits) and not edited
     return bool(small and plain_sizes and not drawn and not zeros and not huge and not another)
 

@@ -242,9 +242,12 @@ def effective_select(call: Call) -> Any:
     return next((each[1] for each in call.edits if each[0] == "select"), call.select)
 
 
-def resolved(call: Call, result: ours.Result, exact: Answer, of: Units) -> Answer:
+def resolved(
+    call: Call, result: ours.Result, exact: Answer, of: Units, *, look: bool = False
+) -> Answer:
     """The truth for the keys that were chosen, once they are found to be as good as the best."""
-    if effective_select(call)[0] not in DISCRETE or call.function in ("logits", "log_probability"):
+    selects = look or call.function in ("attend", "weigh")
+    if effective_select(call)[0] not in DISCRETE or not selects:
         return exact
     off = bounds.of_scores(call, of, exact)
     must, may_not, n = open_choice(call, exact, off)
@@ -330,7 +333,7 @@ def check_look(call: Call, result: ours.Result, exact: Answer) -> None:
             compare(call, "read by the look", result.value, read, size, units(call).stored)
         return
     of = units(call, formed=True)
-    exact = resolved(call, result, exact, units(call))
+    exact = resolved(call, result, exact, units(call), look=True)
     compare(call, "look", seen, exact.weights, 2 * floor(call, exact, of)["weights"], of.stored)
 
 

@@ -85,7 +85,10 @@ def rule(draw: Draw, B: int, H: int, Q: int, K: int, depth: int = 0) -> Spec:
         return name, *(rule(draw, B, H, Q, K, depth + 1) for _ in range(count))
     if name == "at":
         shape = draw.of(((Q,), (B, Q)))
-        inner = draw.of((("causal",), ("window", draw.whole(0, 3)), ("documents",)), (3, 2, 1))
+        inner = draw.of(
+            (("causal",), ("window", draw.whole(0, 3)), ("documents",), ("prefix", 2), ("own",)),
+            (3, 2, 1, 0.5, 0.5),
+        )
         if inner[0] == "documents" and K:
             ids = draw.whole(0, 2, B, K + 2)
             return name, ("documents", ids), draw.whole(0, K - 1, *shape)

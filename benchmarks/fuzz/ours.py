@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from benchmarks.fuzz.draws import Call, spoiled
 from benchmarks.fuzz.plain import arrays
 from benchmarks.fuzz.truth import Array, Spec
 from regard import biases, edits, rules, scores, selects
+from regard.kernels import chunked
 
 
 @dataclass
@@ -209,6 +211,8 @@ def run(call: Call, backend: str) -> Result:
     model = Probe()
     with ExitStack() as stack:
         stack.enter_context(autocast(call))
+        if call.tiled:  # additive scores of few terms are formed at once otherwise
+            stack.enter_context(patch.object(chunked, "FEW", 0))
         if backend != "auto":
             stack.enter_context(regard.use_backend(backend))
         if call.edits:
