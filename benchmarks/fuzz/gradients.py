@@ -154,7 +154,7 @@ def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Ar
     if not found["scores"].requires_grad:
         return [x.numpy() for x in grads], [0.0] * len(leaves)
     off = np.where(exact.seen, bounds.of_scores(call, of, exact), 0)
-    spread = off.max(-1, keepdims=True) * 2 + 8 * max(of.stored, of.weights)
+    spread = off.max(-1, keepdims=True) + 2 * max(of.stored, of.weights)
     terms = flowing(call, g, exact)
     random = np.random.default_rng(call.direction_seed + 1)
     sign = np.where(random.random(exact.logits.shape) < 0.5, -1.0, 1.0)
@@ -163,12 +163,12 @@ def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Ar
         found["scores"], leaves, through, materialize_grads=True, retain_graph=True
     )
     read = torch.autograd.grad(found["out"], leaves[2], reading(call, g), materialize_grads=True)
-    rough = [8 * x.abs().max().item() for x in noise]
+    rough = [x.abs().max().item() for x in noise]
     if call.score[0] == "cosine":  # what flows along a vector cancels
         turned = terms.sum() * float(np.abs(call.score[1]).max(initial=0)) * 8
         rough[0] += turned * max(of.scores, of.stored) / np.linalg.norm(call.q, axis=-1).min()
         rough[1] += turned * max(of.scores, of.stored) / np.linalg.norm(call.k, axis=-1).min()
-    rough[2] += float(spread.max()) * read[0].abs().max().item() * 4
+    rough[2] += float(spread.max()) * read[0].abs().max().item() * 2
     return [x.numpy() for x in grads], rough
 
 
@@ -195,7 +195,7 @@ def flowing(call: Call, g: Tensor, exact: Answer) -> Array:
     if call.select[0] == "sparsemax":
         w = (w > 0).astype(float)
         return w * (size + (w * size).sum(-1, keepdims=True))
-    return 2 * w * (size + (w * size).sum(-1, keepdims=True))
+    return w * (size + (w * size).sum(-1, keepdims=True))
 
 
 def confirm_edited(call: Call, g: Tensor, mine: Any, of: Any) -> None:

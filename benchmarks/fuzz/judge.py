@@ -251,7 +251,8 @@ def resolved(
         return exact
     off = bounds.of_scores(call, of, exact)
     must, may_not, n = open_choice(call, exact, off)
-    if (must | may_not).all():
+    forced = any(each[0] == "force" for each in call.edits)
+    if (must | may_not).all() or forced:  # equals are cut by order
         return exact
     chosen = support(call, result) & exact.seen
     if (chosen & may_not).any():

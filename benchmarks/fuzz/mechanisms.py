@@ -181,6 +181,8 @@ def edits(draw: Draw, call: Any) -> tuple[Spec, ...]:
         wanted = [name for name in wanted if name != "force"] or ["hide"]
     changes = [made[name]() for name in wanted]
     chosen = next((each[1] for each in changes if each[0] == "select"), call.select)[0]
-    if chosen in ("hard", "straight_through", "top_k"):  # a forced key would hide which was chosen
+    # a forced key hides which was chosen, and has another meaning where all others read nothing
+    choices = ("hard", "straight_through", "top_k", "sparsemax")
+    if chosen in choices and call.dtype != "float64":
         changes = [each for each in changes if each[0] != "force"] or [made["hide"]()]
     return tuple(changes)
