@@ -85,8 +85,8 @@ def fused_in_lower_precision(monkeypatch):
 
 
 def look_at_other_weights(monkeypatch):
-    before = sight._weights
-    monkeypatch.setattr(sight, "_weights", lambda call: before(call).roll(1, -1))
+    before = sight.Sight.weights
+    monkeypatch.setattr(sight.Sight, "weights", lambda self: before(self).roll(1, -1))
 
 
 BUGS = [
