@@ -4,6 +4,7 @@ A file is believed in nothing: whatever does not fit together is refused in one 
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -96,8 +97,16 @@ def _tensors(trace: Trace) -> dict[str, Tensor]:
             found[f"axes.{axis.id}"] = tensor
     for map in trace.maps:
         found[f"maps.{map.id}"] = map.whole()
-    # each in memory of its own: a file may not say twice what two names share
-    return {name: tensor.cpu().contiguous().clone() for name, tensor in found.items()}
+    return _apart({name: tensor.cpu().contiguous() for name, tensor in found.items()})
+
+
+def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same tensors, none in the memory of another: a file may not say twice what two share."""
+    uses = Counter(tensor.untyped_storage().data_ptr() for tensor in tensors.values())
+    return {
+        name: tensor.clone() if uses[tensor.untyped_storage().data_ptr()] > 1 else tensor
+        for name, tensor in tensors.items()
+    }
 
 
 def _read(path: Path) -> tuple[Any, dict[str, Tensor]]:

@@ -1,5 +1,6 @@
 """The page is opened by a link, once, and keeps what it got for it in its tab."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -123,3 +124,53 @@ def test_a_program_comes_in_by_a_link_too(links):
     origin, secret = entered(links[4])
     assert origin == links[4].partition("/#")[0]
     assert len(secret) >= 43
+
+
+def test_folders_of_runs_that_cannot_be_read_are_named_in_the_gallery(browser, tmp_path):
+    for name in ("bad", "worse"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "card.json").write_text(
+            '{"numbers": {"a": 1' + "0" * 400 + "}}"
+        )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "regard", "serve", "--no-browser"]
+    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, **given)
+    try:
+        page = opened(browser, process.stdout.readline().strip())
+        told = page.locator("[data-unreadable]")
+        told.wait_for(timeout=20_000)
+        assert "2 folders of runs could not be read" in told.inner_text()
+        assert "worse" in told.inner_text()
+        page.locator("[data-card]").first.wait_for()
+    finally:
+        process.kill()
+        log = process.communicate()[1]
+    assert "a run that cannot be read is not offered: bad: " in log
+
+
+def test_a_file_that_is_too_large_to_be_drawn_is_refused_in_the_dialog(browser):
+    code = CODE.replace(
+        'desk.keep(seen("a trace"), {})',
+        "desk.keep(vast(), {})",
+    )
+    code = (
+        "import torch\nfrom regard.view import Header, Map, Slots, Trace\n"
+        "def vast():\n"
+        "    axes = [Slots('q', 1024), Slots('k', 1024)]\n"
+        "    one = Map('m', 'q', 'k', torch.full((1, 1, 1024, 1024), 2**-10))\n"
+        "    return Trace(axes, [one], header=Header(title='vast'))\n"
+    ) + code
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        page = is_in(opened(browser, process.stdout.readline().split()[0]))
+        page.keyboard.press("s")
+        page.locator("[data-save=pdf]").click()
+        told = page.locator("dialog [role=alert]")
+        told.wait_for(timeout=20_000)
+        assert "pdf: 1048576 weights, but it has 524288 at most. Take one head" in told.inner_text()
+    finally:
+        process.kill()
+        process.wait()

@@ -42,3 +42,16 @@ def test_a_link_restores_what_was_on_the_screen(served, chromium):
     with served.open(chromium, "w/translate-en-de", ask=asked) as page:
         page.locator("canvas[data-field='cross/2/3']").wait_for(timeout=60_000)
         assert page.locator("label:has-text('Scale') select").first.input_value() == "log"
+
+
+def test_the_licence_of_a_model_stands_on_its_gallery_card_and_its_bench(served, chromium):
+    licence = zoo.card("translate-en-de")["licence"]
+    with served.open(chromium) as page:
+        card = page.locator("[data-card='translate-en-de'] [data-licence]")
+        card.first.wait_for()
+        assert licence["weights"]["name"] in card.first.inner_text()
+    with served.open(chromium, "w/translate-en-de") as page:
+        told = page.locator("dl[data-licence]")
+        told.wait_for()
+        for part in ("weights", "data"):
+            assert licence[part]["means"] in told.inner_text()

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Model } from "../lib/types";
-import { aboutOf, families, firstNumber } from "./words";
+import { aboutOf, families, firstNumber, licenceOf } from "./words";
 
 const model = (name: string, kind: string, run = false) => ({ name, run, input: { kind } }) as Model;
 
@@ -20,4 +20,12 @@ test("the first number is told with its name; what is no number is passed over",
 test("what a model is does not end in the number that a card has below", () => {
   expect(aboutOf({ about: "copies bits, and more, bits_per_sequence 7.4e-04" } as Model)).toBe("copies bits, and more");
   expect(aboutOf({ about: "English to German, for captions" } as Model)).toBe("English to German, for captions");
+});
+test("a licence is told once where data and weights agree, twice where not, and not at all where none is", () => {
+  const free = { name: "Apache-2.0", means: "free" };
+  const bound = { name: "research", means: "no trade" };
+  expect(licenceOf({ licence: { data: free, weights: free } } as Model)).toEqual([free]);
+  expect(licenceOf({ licence: { data: bound, weights: free } } as Model).map((each) => each.name)).toEqual(["weights: Apache-2.0", "data: research"]);
+  expect(licenceOf({ licence: {} } as Model)).toEqual([]);
+  expect(licenceOf({} as Model)).toEqual([]);
 });

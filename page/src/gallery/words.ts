@@ -57,3 +57,12 @@ export function firstNumber(numbers: Record<string, unknown>): string {
   }
   return "";
 }
+
+/** Under what the data and the weights are: one word where they agree, nothing where none is known. */
+export function licenceOf({ licence }: Model): { name: string; means: string }[] {
+  const { data, weights } = licence ?? {};
+  if (data && weights && data.name !== weights.name)
+    return [{ ...weights, name: `weights: ${weights.name}` }, { ...data, name: `data: ${data.name}` }];
+  const one = weights ?? data;
+  return one ? [one] : [];
+}

@@ -2,7 +2,7 @@
 
 import { access } from "./access.svelte";
 import { Kept, tileSize, type Source, type Tile } from "./source";
-import type { Asked, Manifest, MapInfo, Model, RunEvent } from "./types";
+import type { About, Asked, Manifest, MapInfo, Model, RunEvent } from "./types";
 
 /** Ask, and give the answer, or throw the sentence that the server said. */
 export async function ask(
@@ -35,6 +35,8 @@ async function bytes(path: string, length: number): Promise<ArrayBuffer> {
     throw new Error(`Expected ${length} bytes of ${path}, got ${body.byteLength}.`);
   return body;
 }
+
+export const about = (): Promise<About> => json("/api/about");
 
 export const models = (): Promise<Model[]> => json("/api/models");
 

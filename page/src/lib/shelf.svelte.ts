@@ -1,16 +1,20 @@
 // The models that the server offers, asked for once.
 
-import { models } from "./server";
-import type { Model } from "./types";
+import { about, models } from "./server";
+import type { About, Model } from "./types";
 
 class Shelf {
   all = $state.raw<Model[]>([]);
   error = $state("");
+  /** The folders of runs that the server could not read. */
+  unreadable = $state.raw<About["unreadable"]>({ count: 0, named: [] });
   private asked = false;
 
   load(): void {
     if (this.asked) return;
     this.asked = true;
+    this.error = "";
+    about().then(({ unreadable }) => (this.unreadable = unreadable), () => undefined);
     models().then(
       (found) => (this.all = found),
       (error: Error) => {

@@ -102,6 +102,16 @@ export interface Input {
   options: Option[];
 }
 
+export interface Licence {
+  name: string;
+  means: string;
+}
+
+/** What the server tells of itself, as far as the page shows it. */
+export interface About {
+  unreadable: { count: number; named: { name: string; why: string }[] };
+}
+
 export interface Model {
   name: string;
   about: string;
@@ -109,6 +119,7 @@ export interface Model {
   family: string;
   run: boolean;
   numbers: Record<string, unknown>;
+  licence: { data?: Licence; weights?: Licence };
   input: Input;
 }
 

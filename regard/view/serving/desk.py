@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from regard.view.serving.drawer import Drawer
 from regard.view.serving.files import File, page_files
 from regard.view.serving.keeping import Kept, Told, kept
 from regard.view.serving.limits import Limits
@@ -52,18 +53,19 @@ class Desk:
         self.line = Line(
             bounds.waiting, bounds.lessons, seconds=bounds.seconds, failed=self._failed
         )
-        # two pool tiles and read what was sent; one draws, since matplotlib's settings are global
+        # two pool tiles; one opens what was sent, so that never two large traces are on their way
         self._readers = ThreadPoolExecutor(2, "regard-reader")
-        self._drawer = ThreadPoolExecutor(1, "regard-drawer")
+        self._opener = ThreadPoolExecutor(1, "regard-opener")
+        self.drawer = Drawer(bounds.drawing, bounds.waiting)
         self._uploads = asyncio.Semaphore(2)
 
     async def read(self, work: Callable[[], T]) -> T:
         """Do something that takes a moment beside the loop, so that others are answered."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
-    async def draw(self, work: Callable[[], T]) -> T:
-        """The same for pictures, one at a time."""
-        return await asyncio.get_running_loop().run_in_executor(self._drawer, work)
+    async def open(self, work: Callable[[], T]) -> T:
+        """The same for what was sent, one at a time."""
+        return await asyncio.get_running_loop().run_in_executor(self._opener, work)
 
     def uploading(self) -> AbstractAsyncContextManager[Any]:
         """Inside, at most one other large body is on its way."""
@@ -98,7 +100,8 @@ class Desk:
         """Let nothing new begin, and stop what goes on."""
         self.line.close()
         self._readers.shutdown(wait=False, cancel_futures=True)
-        self._drawer.shutdown(wait=False, cancel_futures=True)
+        self._opener.shutdown(wait=False, cancel_futures=True)
+        self.drawer.close()
 
     def _failed(self, error: Exception) -> str:
         """What a page is told of an error inside a run: a sentence of ours, or where to look."""

@@ -1,6 +1,5 @@
 """A trace as something to take away: a picture, a page, its numbers."""
 
-import io
 import json
 import math
 import re
@@ -18,6 +17,7 @@ from regard.view.files import save
 from regard.view.planes import plane
 from regard.view.plots import matrix, ribbons, wall
 from regard.view.printing import printed
+from regard.view.serving.refusing import TooLargeError
 from regard.view.standalone import page_at
 from regard.view.tapes import tape
 from regard.view.trace import Map, Trace, described
@@ -32,7 +32,14 @@ View = Literal["matrix", "heads", "wall", "ribbons", "arcs", "tape", "plane", "i
 KINDS: tuple[str, ...] = get_args(Kind)
 VIEWS: tuple[str, ...] = get_args(View)
 # Beyond this a file of JSON is no way to hand over numbers.
-MOST_NUMBERS = 2**22
+MOST_NUMBERS = 2**21
+# Weights that a file of each kind holds at most: what making it takes stays below some 250 MB.
+MOST_CELLS = {"png": 2**21, "svg": 2**20, "pdf": 2**19, "html": 2**24}
+MOST_CELLS |= {"npz": 2**26, "safetensors": 2**26}
+# Heads of a wall, and weights that are lines and not pixels.
+MOST_HEADS, MOST_LINES = 1024, 2**18
+_INSTEAD = "Take one head, the numbers (npz, safetensors), or a part of it in Python."
+_DRAWN = ("png", "svg", "pdf")
 _TYPES = {
     "png": "image/png",
     "svg": "image/svg+xml",
@@ -61,6 +68,40 @@ class Shown:
         given = {"view": "heads" if self.view == "matrix" else self.view, "map": self.map}
         given |= {name: getattr(self, name) for name in ("layer", "head", "step", "scale")}
         return {name: str(value) for name, value in given.items() if value not in (None, 0)}
+
+
+def refuse_large(trace: Trace, kind: Kind, shown: Shown) -> None:
+    """Refuse what would take too much memory or time to make, before anything is made.
+
+    Raises:
+        TooLargeError: in one line that says what can be had instead.
+        ValueError: the trace has no such map.
+    """
+    count, most, what = _count(trace, kind, shown)
+    if count > most:
+        raise TooLargeError(f"{kind}: {count} {what}, but it has {most} at most. {_INSTEAD}")
+
+
+def _count(trace: Trace, kind: Kind, shown: Shown) -> tuple[int, int, str]:
+    """How much would be made, and how much may be."""
+    everything = sum(m.layers * m.heads * math.prod(m.sizes or ()) for m in trace.maps)
+    if kind == "json":  # which counts by itself
+        return 0, MOST_NUMBERS, "numbers"
+    if kind not in _DRAWN:
+        return everything, MOST_CELLS[kind], "weights"
+    if shown.words and everything > MOST_CELLS["html"]:
+        return everything, MOST_CELLS["html"], "weights to join by words"
+    if shown.view in ("tape", "plane"):
+        numbers = sum(math.prod(m.sizes or ()) for m in trace.maps)
+        numbers += sum(series.values.numel() for series in trace.series)
+        return numbers, MOST_LINES, "numbers"
+    if shown.view == "wall":
+        of = trace.many_headed() if shown.map is None else trace.map(shown.map)
+        return of.layers * of.heads, MOST_HEADS, "heads"
+    cells = math.prod(trace.map(shown.map).sizes or ())
+    if shown.view in ("arcs", "ribbons"):
+        return cells, MOST_LINES, "weights"
+    return cells, MOST_CELLS[kind], "weights"
 
 
 def exported(
@@ -123,9 +164,10 @@ def _arrays(trace: Trace, kind: str, shown: Shown) -> bytes:
     arrays = {f"maps.{map.id}": map.whole().float().cpu().numpy() for map in trace.maps}
     arrays |= {f"series.{one.id}": one.values.float().cpu().numpy() for one in trace.series}
     arrays["header"] = numpy.array(json.dumps(described(trace.header), ensure_ascii=True))
-    file = io.BytesIO()
-    numpy.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    return file.getvalue()
+    with TemporaryDirectory(prefix="regard-") as folder:
+        path = Path(folder) / "arrays.npz"
+        numpy.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+        return path.read_bytes()
 
 
 def _numbers(trace: Trace, kind: str, shown: Shown) -> bytes:

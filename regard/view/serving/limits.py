@@ -19,6 +19,7 @@ class Limits:
         waiting: how many runs may wait for the one that goes on.
         lessons: how many lessons may wait.
         seconds: how long a run may take.
+        drawing: how many seconds a file to take away may be made.
         headers: how many seconds the headers of a request may take to arrive.
         upload: how many seconds a body may take to arrive.
         at_once: how many requests may be in the house.
@@ -33,6 +34,7 @@ class Limits:
     waiting: int = 4
     lessons: int = 128
     seconds: float = 300.0
+    drawing: float = 60.0
     headers: float = HEADER_SECONDS
     upload: float = 60.0
     at_once: int = 256

@@ -65,5 +65,17 @@ class Offer:
             "family": str(config.get("kind", "")) if isinstance(config, Mapping) else "",
             "run": self.run,
             "numbers": numbers if isinstance(numbers, Mapping) else {},
+            "licence": _licence(self.card.get("licence")),
             "input": self.input.described(),
         }
+
+
+def _licence(given: Any) -> dict[str, dict[str, str]]:
+    """Under what the data and the weights of a model are, where its card says so."""
+    given = given if isinstance(given, Mapping) else {}
+    found = {of: given[of] for of in ("data", "weights") if isinstance(given.get(of), Mapping)}
+    return {
+        of: {word: str(one.get(word, ""))[:300] for word in ("name", "means")}
+        for of, one in found.items()
+        if one.get("name")
+    }

@@ -14,12 +14,17 @@ class RefusedError(Exception):
         self.status, self.sentence = status, sentence
 
 
+class TooLargeError(ValueError):
+    """What was asked for fits, but it is more than is given at a time."""
+
+
 @contextmanager
 def asked(status: int) -> Iterator[None]:
     """Inside, what does not fit is what was asked: its own words go back with this status."""
     try:
         yield
     except ValueError as error:
+        status = 413 if isinstance(error, TooLargeError) else status
         raise RefusedError(status, sentence(error)) from None
 
 

@@ -1,12 +1,14 @@
 """Answers: JSON that is never stored, arrays that never change, and refusals in a sentence."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import starlette.responses
 
 # An id is never given to two traces, so what it names never changes.
+_PIECE = 2**20
 _FOR_GOOD = "private, max-age=86400, immutable"
 
 
@@ -27,8 +29,18 @@ def array(data: bytes) -> "starlette.responses.Response":
 
 def download(data: bytes, media: str, name: str) -> "starlette.responses.Response":
     """A file to be saved under this name."""
+    from starlette.responses import StreamingResponse
+
     told = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{name}"'}
-    return _answer(data, 200, media, told)
+    told["content-length"] = str(len(data))
+    # in pieces, each once there is room for it, so that the whole is not held twice
+    return StreamingResponse(_pieces(data), 200, told, media)
+
+
+async def _pieces(data: bytes) -> AsyncIterator[memoryview]:
+    view = memoryview(data)
+    for start in range(0, len(data), _PIECE):
+        yield view[start : start + _PIECE]
 
 
 def refused(status: int, sentence: str) -> "starlette.responses.Response":

@@ -44,7 +44,7 @@ async def upload(
             with path.open("wb") as file:
                 await spooled(request, file, bounds.trace, seconds=bounds.upload)
             with asked(400):
-                id = await desk.read(lambda: desk.keep(_opened(path), {"python": _OPENED}))
+                id = await desk.open(lambda: desk.keep(_opened(path), {"python": _OPENED}))
     return replies.told({"id": id}, 201)
 
 
@@ -115,7 +115,7 @@ async def lay_under(
             return desk.keep(with_image(kept.trace, axis, picture), kept.told)
 
         with asked(400):
-            return replies.told({"id": await desk.read(laid)}, 201)
+            return replies.told({"id": await desk.open(laid)}, 201)
 
 
 async def export(
@@ -128,7 +128,9 @@ async def export(
     shown = _shown(request)
     try:
         with asked(400):
-            made = await desk.draw(lambda: exported(kept.trace, kind, shown, kept.told))
+            exporting.refuse_large(kept.trace, kind, shown)
+            work = partial(exported, kept.trace, kind, shown, kept.told)
+            made = await desk.drawer.draw(work, request.is_disconnected)
     except ModuleNotFoundError as error:
         raise RefusedError(501, str(error)) from None
     return replies.download(*made)

@@ -72,9 +72,9 @@ def test_an_id_is_looked_up_and_is_no_path(desk, id):
 def test_what_takes_a_moment_is_done_beside_the_loop(desk):
     async def both():
         names = [desk.read(lambda: threading.current_thread().name) for _ in range(2)]
-        drawn = desk.draw(lambda: threading.current_thread().name)
-        return await asyncio.gather(*names, drawn)
+        opened = desk.open(lambda: threading.current_thread().name)
+        return await asyncio.gather(*names, opened)
 
-    *read, drawn = asyncio.run(both())
+    *read, opened = asyncio.run(both())
     assert all(name.startswith("regard-reader") for name in read)
-    assert drawn.startswith("regard-drawer")
+    assert opened.startswith("regard-opener")

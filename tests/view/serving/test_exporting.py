@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy
 import pytest
@@ -9,7 +10,9 @@ import torch
 from PIL import Image
 
 from regard.view import Map, Slots, Trace, by_words, load
-from regard.view.serving.exporting import KINDS, VIEWS, Shown, exported
+from regard.view.serving import exporting
+from regard.view.serving.exporting import KINDS, VIEWS, Shown, exported, refuse_large
+from regard.view.serving.refusing import TooLargeError
 from tests.view.traces import copying, pointed, translation
 
 MAGIC = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml", "html": b"<!doctype html>"}
@@ -149,3 +152,63 @@ def test_numbers_beyond_what_json_is_good_for_are_refused():
 
 def test_seven_kinds_are_offered():
     assert KINDS == ("png", "svg", "pdf", "html", "npz", "json", "safetensors")
+
+
+class Vast(Map):
+    """A map of which nothing may be asked but its sizes."""
+
+    def weights(self, layer=0, head=0):
+        raise AssertionError
+
+
+def vast(layers=1, heads=1, queries=1, keys=1):
+    given = Vast("m", "q", "k", lambda layer, head: 1 / 0, layers, heads)
+    return Trace([Slots("q", queries), Slots("k", keys)], [given])
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown", "trace", "words"),
+    [
+        ("png", Shown(), vast(queries=2**14, keys=2**14), "png: 268435456 weights, but it has"),
+        (
+            "pdf",
+            Shown("image"),
+            vast(queries=1024, keys=1024),
+            "1048576 weights, but it has 524288",
+        ),
+        ("png", Shown("wall"), vast(heads=2**14), "png: 16384 heads, but it has 1024 at most"),
+        ("svg", Shown("arcs"), vast(queries=1024, keys=1024), "but it has 262144 at most"),
+        ("svg", Shown("ribbons"), vast(queries=1024, keys=1024), "but it has 262144 at most"),
+        ("png", Shown("tape"), vast(queries=1024, keys=1024), "1048576 numbers"),
+        ("png", Shown("plane"), vast(queries=1024, keys=1024), "1048576 numbers"),
+        ("png", Shown(words=True), vast(heads=2**10, queries=200, keys=200), "to join by words"),
+        ("html", Shown(), vast(heads=64, queries=1024, keys=1024), "html: 67108864 weights"),
+        ("npz", Shown(), vast(heads=128, queries=1024, keys=1024), "npz: 134217728 weights"),
+        ("safetensors", Shown(), vast(heads=128, queries=1024, keys=1024), "Take one head, the"),
+    ],
+)
+def test_what_is_too_much_is_refused_before_a_weight_is_asked_for(kind, shown, trace, words):
+    with pytest.raises(TooLargeError, match=re.escape(words)):
+        refuse_large(trace, kind, shown)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_usual_is_not_too_much(view, kind):
+    refuse_large(
+        vast(12, 12, 512, 512)
+        if view == "wall" and kind not in ("html",)
+        else vast(queries=256, keys=256),
+        kind,
+        Shown(view),
+    )
+
+
+def test_what_is_counted_is_what_is_made(monkeypatch):
+    trace = translation(layers=2, heads=3)
+    exact = trace.map().whole().numel()
+    monkeypatch.setitem(exporting.MOST_CELLS, "npz", exact)
+    refuse_large(trace, "npz", Shown())
+    monkeypatch.setitem(exporting.MOST_CELLS, "npz", exact - 1)
+    with pytest.raises(TooLargeError):
+        refuse_large(trace, "npz", Shown())

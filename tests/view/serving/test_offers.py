@@ -16,11 +16,21 @@ def test_a_model_is_described_by_its_card():
         "family": "toy",
         "run": False,
         "numbers": {"right": 0.5},
+        "licence": {},
     }
 
 
+def test_the_licences_of_data_and_weights_are_told_where_the_card_has_them():
+    data = {"name": "research", "means": "no trade", "source": "https://a"}
+    licence = {"data": data, "weights": {"name": "x" * 1000}, "code": data}
+    told = replace(house.offer(house.Toy()), card={"licence": licence}).described()["licence"]
+    assert told["data"] == {"name": "research", "means": "no trade"}
+    assert told["weights"] == {"name": "x" * 300, "means": ""}
+    assert set(told) == {"data", "weights"}
+
+
 def test_a_card_of_a_strange_form_troubles_nobody():
-    strange = replace(house.offer(house.Toy()), card={"numbers": 3, "config": "x"})
+    strange = replace(house.offer(house.Toy()), card={"numbers": 3, "config": "x", "licence": [1]})
     told = strange.described()
     assert (told["numbers"], told["family"], told["recipe"]) == ({}, "", "")
 

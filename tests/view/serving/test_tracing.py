@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save as safetensors
 
 from regard.view import load, save
+from regard.view.serving import exporting
 from regard.view.serving.limits import Limits
 from regard.view.serving.wire import in_bytes
 from tests.view.serving.house import BEARER, asgi, seen, status
@@ -232,3 +233,20 @@ def test_an_export_is_a_download(house, at):
     answer = house.client.get(f"{at}/export/json", params={"map": "cross"})
     assert answer.headers["content-disposition"] == 'attachment; filename="toy.json"'
     assert answer.json()["weights"] == seen().map().weights().tolist()
+
+
+def test_what_is_too_much_to_take_away_is_refused_in_words(house, monkeypatch):
+    monkeypatch.setitem(exporting.MOST_CELLS, "png", 3)
+    id = house.desk.keep(seen(), {})
+    answer = house.client.get(f"/api/traces/{id}/export/png")
+    assert answer.status_code == 413
+    assert answer.json()["error"].startswith("png: 12 weights, but it has 3 at most. Take one head")
+    assert house.client.get(f"/api/traces/{id}/export/npz").status_code == 200
+
+
+def test_what_takes_too_long_to_make_is_stopped(house, monkeypatch):
+    monkeypatch.setattr(house.desk.drawer, "seconds", -1.0)
+    id = house.desk.keep(seen(), {})
+    answer = house.client.get(f"/api/traces/{id}/export/png")
+    assert answer.status_code == 422
+    assert "s and was stopped. Take one head" in answer.json()["error"]

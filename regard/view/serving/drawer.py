@@ -1,0 +1,93 @@
+"""One thread that draws, each picture within a time; what nobody waits for is given up."""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from regard.view.serving.refusing import RefusedError
+
+T = TypeVar("T")
+# How often it is asked whether somebody still waits, in seconds.
+_POLL = 0.25
+
+
+class _StoppedError(BaseException):
+    """Raised inside a drawing to end it; no `except Exception` of a library holds it up."""
+
+
+@dataclass(eq=False)
+class Drawer:
+    """Draws in turns, since the settings of matplotlib are global.
+
+    Args:
+        seconds: how long a drawing may take.
+        waiting: how many may wait for the one that goes on.
+    """
+
+    seconds: float = 60.0
+    waiting: int = 4
+
+    def __post_init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "regard-drawer")
+        self._inside = 0
+
+    async def draw(self, work: Callable[[], T], is_gone: Callable[[], Awaitable[bool]]) -> T:
+        """What a piece of work gives.
+
+        Args:
+            is_gone: asked now and then whether nobody waits for it any more.
+
+        Raises:
+            RefusedError: too many wait, or it took too long.
+        """
+        if self._inside > self.waiting:
+            raise RefusedError(503, f"{self._inside} files are being made already; ask again")
+        stop = threading.Event()
+        self._inside += 1
+        try:
+            loop = asyncio.get_running_loop()
+            future = loop.run_in_executor(self._thread, _within, self.seconds, stop, work)
+            while not (await asyncio.wait([future], timeout=_POLL))[0]:
+                if await is_gone():
+                    stop.set()
+            return future.result()
+        except TimeoutError:
+            raise RefusedError(
+                422,
+                f"it took more than {self.seconds:g} s and was stopped. Take one head, another "
+                "kind of file, or a smaller trace.",
+            ) from None
+        finally:
+            stop.set()
+            self._inside -= 1
+
+    def close(self) -> None:
+        """Let nothing new begin."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _within(seconds: float, stop: threading.Event, work: Callable[[], T]) -> T:
+    """Do something until it is stopped or late, which is looked at with each call of a function.
+
+    Raises:
+        TimeoutError: it was not done by then.
+    """
+    end = time.monotonic() + seconds
+
+    def look(frame: Any, event: str, argument: Any) -> None:
+        if stop.is_set() or time.monotonic() > end:
+            raise _StoppedError
+
+    try:
+        # of this thread alone; the calls of others cost nothing
+        sys.settrace(look)
+        return work()
+    except _StoppedError:
+        raise TimeoutError from None
+    finally:
+        sys.settrace(None)
