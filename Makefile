@@ -8,6 +8,9 @@ READY := .venv/.ready
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Models that the tests look into. They are all Python, and would bring torchvision and what it pins.
+FOREIGN := timm x-transformers einops einx frozendict loguru torch-einops-utils
+
 .DEFAULT_GOAL := help
 .PHONY: help run test check page bench fuzz format clean
 
@@ -69,4 +72,5 @@ $(READY): pyproject.toml constraints.txt
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
 	@echo "installing into .venv (a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --no-deps -c constraints.txt $(FOREIGN) || echo "make: timm and x-transformers were not found, so the tests that look into their models are skipped"
 	@touch $@

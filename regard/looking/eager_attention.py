@@ -69,7 +69,7 @@ class Origin:
 
     places: list[Any]
     heads: int | None
-    batch: int | None
+    batches: tuple[int, ...]
     meant: bool
     rows: Callable[[], tuple[Tensor, Tensor]] | None
 
@@ -172,7 +172,8 @@ class EagerAttention:
         origin = Origin(
             host.places(),
             formed.heads_of(host.module()),
-            self._last.shape[0] if self._last is not None and len(self._last.shape) > 2 else None,
+            # tokens or batches may come first
+            tuple(self._last.shape[:2]) if self._last is not None else (),
             meant,
             product.rows if meant else None,
         )
@@ -251,7 +252,7 @@ class EagerAttention:
     ) -> Tensor | None:
         """The softmax's output with its weights edited; None if nothing is changed."""
         origin = trace.origin
-        layout = Layout.of(x.shape, origin.heads, origin.batch)
+        layout = Layout.of(x.shape, origin.heads, origin.batches)
         call = formed.to_edit(layout, x, trace.added, trace.columns, origin.rows)
         with self.host.standing(origin.places):
             new = self.host.edited(call)
@@ -267,7 +268,7 @@ class EagerAttention:
         """Show the weights to the looks: they are about to read values."""
         weights = value if trace.weights is None else trace.weights
         origin = trace.origin
-        layout = Layout.of(weights.shape, origin.heads, origin.batch)
+        layout = Layout.of(weights.shape, origin.heads, origin.batches)
         source = formed.ran(weights, layout, trace.columns)
         with self.host.standing(origin.places):
             if not origin.meant:

@@ -1,6 +1,6 @@
 """Weights and logits that a model formed by itself, as calls of ours."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -78,9 +78,9 @@ class Layout(NamedTuple):
     turned: bool
 
     @classmethod
-    def of(cls, shape: torch.Size, heads: int | None, batch: int | None) -> "Layout":
-        """The layout of cells of this shape, in a module with so many heads."""
-        if len(shape) == 3 and heads and batch and shape[0] == batch * heads:
+    def of(cls, shape: torch.Size, heads: int | None, batches: Collection[int]) -> "Layout":
+        """The layout of cells of this shape, in a module with so many heads and batches."""
+        if len(shape) == 3 and heads and shape[0] in [batch * heads for batch in batches]:
             return cls(shape, heads, False)
         turned = len(shape) == 4 and heads is not None and shape[1] != heads == shape[2]
         return cls(shape, 1, turned)

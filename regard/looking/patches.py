@@ -5,7 +5,7 @@ and a copy of the model would carry it along. In a thread that has nothing open,
 compiler, what is wrapped runs as it is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -45,16 +45,18 @@ class Patch:
             setattr(self.owner, self.name, self.original)
 
 
-def install() -> None:
-    """Put all of them there."""
-    for patch in _PATCHES:
+def install(others: Sequence[Patch] = ()) -> None:
+    """Put all of them there, and others beside them."""
+    _others[:] = others
+    for patch in (*_PATCHES, *_others):
         patch.install()
 
 
 def remove() -> None:
     """Put back what was there."""
-    for patch in _PATCHES:
+    for patch in (*_PATCHES, *_others):
         patch.remove()
+    _others.clear()
 
 
 def _call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -98,5 +100,6 @@ _MODULE_CALL = Patch(nn.Module, "_call_impl", _call_impl)
 _OVERRIDES = Patch(overrides, "has_torch_function", has_torch_function)
 _BACKWARD = Patch(autograd, "_engine_run_backward", _engine_run_backward)
 _PATCHES = (_MODULE_CALL, _OVERRIDES, _BACKWARD)
+_others: list[Patch] = []
 # a module may be scripted while it is wrapped
 _builtins._register_builtin(has_torch_function, "aten::has_torch_function")

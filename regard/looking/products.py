@@ -94,20 +94,23 @@ def _of_einsum(equation: Any, *operands: Any) -> Product | None:
     right = 1 if out[-1] in terms[1] else 0
     a, b = terms[1 - right], terms[right]
     summed = [x for x in a if x in b and x not in out]
-    if out[-2] in b or out[-2] not in a or out[-1] in a or not summed:
+    own = [x for x in out if x in a and x not in b]
+    if not own or out[-1] in a or not summed:
         return None
+    # letters of the left alone but the last are heads that share their keys
+    query = own[-1]
     x, y = operands[1 - right], operands[right]
-    lead, last = out[:-2], "".join(summed)
+    lead, last = out[:-1].replace(query, ""), "".join(summed)
 
     def rows() -> tuple[Tensor, Tensor]:
         q, k = (_ordered(t, term, lead, own + last) for t, term, own in (
-            (x, a, out[-2]), (y, b, out[-1]),
+            (x, a, query), (y, b, out[-1]),
         ))  # fmt: skip
         flat = -len(last)
         return q.flatten(flat), k.flatten(flat)
 
     return Product(
-        Side(x, a.index(out[-2]), a.index(summed[-1])),
+        Side(x, a.index(query), a.index(summed[-1])),
         Side(y, b.index(out[-1]), b.index(summed[-1])),
         rows,
     )

@@ -11,7 +11,7 @@ from torch.utils import _python_dispatch
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, tensors_of
-from regard.looking import foreign, native, patches, threads
+from regard.looking import foreign, hugging_face, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
 from regard.looking.record import Source, readable_source, source
 from regard.looking.threads import Followed, Observers
@@ -262,6 +262,9 @@ class _Host:
         found = (path.module for path in _paths())
         return next((module for module in found if module is not None), None)
 
+    def aside(self) -> AbstractContextManager[None]:
+        return _looking_away()
+
     def means(self) -> bool:
         return any(edit.means() for edit in _open_here("edits"))
 
@@ -296,7 +299,7 @@ def _opened(kind: Kind, one: Any) -> Iterator[None]:
     thread = threading.get_ident()
     with threads.lock:
         if not watcher.is_open() and threads.count(+1) == 1:
-            patches.install()
+            patches.install(hugging_face.patches(_Host()))
         getattr(watcher, kind).append(one)
     threads.put_up(watcher)
     try:

@@ -9,24 +9,24 @@ from regard.looking.formed import Layout, SoftmaxWithSinks, heads_of, ran, with_
 B, H, Q, K = 2, 3, 5, 7
 
 
-@pytest.mark.parametrize("shape, heads, batch, four", [
-    ((Q, K), None, None, (1, 1, Q, K)),
-    ((B, Q, K), None, None, (B, 1, Q, K)),
-    ((B * H, Q, K), H, B, (B, H, Q, K)),
-    ((B * H, Q, K), H, None, (B * H, 1, Q, K)),
-    ((B, H, Q, K), H, B, (B, H, Q, K)),
-    ((B, Q, H, K), H, B, (B, H, Q, K)),
-    ((B, 4, H, Q, K), H, B, (4 * B, H, Q, K)),
+@pytest.mark.parametrize("shape, heads, batches, four", [
+    ((Q, K), None, (), (1, 1, Q, K)),
+    ((B, Q, K), None, (), (B, 1, Q, K)),
+    ((B * H, Q, K), H, (B,), (B, H, Q, K)),
+    ((B * H, Q, K), H, (), (B * H, 1, Q, K)),
+    ((B, H, Q, K), H, (B,), (B, H, Q, K)),
+    ((B, Q, H, K), H, (B,), (B, H, Q, K)),
+    ((B, 4, H, Q, K), H, (B,), (4 * B, H, Q, K)),
 ], ids=str)  # fmt: skip
-def test_cells_of_any_form_are_batch_heads_queries_and_keys_and_back(shape, heads, batch, four):
+def test_cells_of_any_form_are_batch_heads_queries_and_keys_and_back(shape, heads, batches, four):
     x = torch.randn(shape)
-    layout = Layout.of(x.shape, heads, batch)
+    layout = Layout.of(x.shape, heads, batches)
     assert layout.four(x).shape == four and torch.equal(layout.back(layout.four(x)), x)
 
 
 def test_a_call_of_weights_that_ran_has_these_very_weights():
     weights = torch.rand(B, H, Q, K)
-    made = ran(weights, Layout.of(weights.shape, H, B), (1, 4))
+    made = ran(weights, Layout.of(weights.shape, H, (B,)), (1, 4))
     call = made.make(*made.tensors)
     assert call.sizes == (B, H, Q, 3)
     found = plain.weights(call.q, call.k, score=call.score, select=call.select)

@@ -1,0 +1,160 @@
+"""Hugging Face's flex attention, which is compiled inside, where no function is seen.
+
+Models fetch their attention and their masks from two tables by name. While a look or an edit is
+open, what is fetched as "flex_attention" is wrapped: it runs without the watcher, and is read as a
+call of ours from its arguments. All else they attend with is seen as in any model.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.functional import attention as plain
+from regard.functional.call import Call, checked, heard
+from regard.functional.scores import Dot
+from regard.functional.selects import softmax
+from regard.looking import foreign, threads
+from regard.looking.formed import SoftmaxWithSinks
+from regard.looking.patches import Patch
+from regard.looking.record import Source, source
+
+FLEX = "flex_attention"
+
+
+@dataclass(frozen=True)
+class SoftCapped:
+    """A dot product that is bent below a cap: `cap · tanh(q · k · scale / cap)` (Gemma 2)."""
+
+    scale: float | None
+    cap: float
+
+    def __call__(
+        self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
+    ) -> Float[Tensor, "B H Q K"]:
+        return self.cap * torch.tanh(Dot(self.scale)(q, k) / self.cap)
+
+
+@runtime_checkable
+class Host(Protocol):
+    """What a call is reported to."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Inside, the watcher looks away."""
+
+    def means(self) -> bool:
+        """Whether an edit means the module that is running."""
+
+    def edited(self, call: Call) -> Call:
+        """The call as every open edit leaves it."""
+
+    def meet(self) -> None:
+        """Tell the edits that the module attends."""
+
+    def keep(self, source: Source, *, edited: bool) -> None:
+        """Show a call to every open look."""
+
+
+def patches(host: Host) -> list[Patch]:
+    """What is wrapped of transformers; nothing if nobody has imported its models."""
+    attention: Any = sys.modules.get("transformers.modeling_utils")
+    masks: Any = sys.modules.get("transformers.masking_utils")
+    if not hasattr(attention, "AttentionInterface") or not hasattr(masks, "AttentionMaskInterface"):
+        return []
+
+    def get_interface(self: Any, name: Any, default: Any) -> Any:
+        found = fetch.original(self, name, default)
+        return partial(_attend, host, found) if name == FLEX and _is_observed() else found
+
+    def get_mask(self: Any, name: Any) -> Any:
+        found = fetch_mask.original(self, name)
+        return partial(_run_aside, host, found) if name == FLEX and _is_observed() else found
+
+    fetch = Patch(attention.AttentionInterface, "get_interface", get_interface)
+    fetch_mask = Patch(masks.AttentionMaskInterface, "__getitem__", get_mask)
+    return [fetch, fetch_mask]
+
+
+def _is_observed() -> bool:
+    return not torch.compiler.is_compiling() and threads.here() is not None
+
+
+def _run_aside(host: Host, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with host.aside():
+        return run(*args, **kwargs)
+
+
+def _attend(
+    host: Host,
+    run: Callable[..., Any],
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """What flex attention gives, read as a call of ours on its way."""
+    with host.aside():
+        made = _source(query, key, attention_mask, kwargs)
+        if host.means():
+            call = made.make(query, key, *made.tensors[2:])
+            call = checked(
+                call.q, call.k, value, score=call.score, select=call.select, rule=call.rule,
+                bias=call.bias,
+            )  # fmt: skip
+            new = host.edited(call)
+            if new is not call:
+                new = foreign.settled(new)
+                host.keep(source(new), edited=True)
+                return heard(new, plain.of(new)).transpose(1, 2).contiguous(), None
+        else:
+            host.meet()
+        out = run(module, query, key, value, attention_mask, **kwargs)
+        host.keep(made, edited=False)
+        return out
+
+
+def _source(query: Tensor, key: Tensor, mask: Any, given: dict[str, Any]) -> Source:
+    """A call of transformers' `flex_attention_forward`, and the tensors that it is made from."""
+    scale, cap = given.get("scaling"), given.get("softcap")
+    # the mask is a function of places, or a tensor that is added
+    mod = getattr(mask, "mask_mod", None)
+    others = {"added": mask if isinstance(mask, Tensor) else None}
+    others |= {"position": given.get("position_bias"), "sinks": given.get("s_aux")}
+    there = {name: x for name, x in others.items() if x is not None}
+
+    def make(q: Tensor, k: Tensor, *tensors: Tensor) -> Call:
+        (B, H, Q, _), K = q.shape, k.shape[2]
+        found = dict(zip(there, tensors, strict=True))
+        added = found["added"][:, :1, :Q, :K] if "added" in found else None
+        parts = [x for x in (added, found.get("position")) if x is not None]
+        sinks = found.get("sinks")
+        return checked(
+            q,
+            k,
+            None,
+            score=Dot(scale) if cap is None else SoftCapped(scale, cap),
+            select=softmax if sinks is None else _with_sinks(sinks, q),
+            rule=None if mod is None else _dense(mod, B, H, Q, K, q.device),
+            bias=sum(parts[1:], parts[0]) if parts else None,
+        )
+
+    return Source(make, [x.detach() for x in (query, key, *there.values())], keys=1)
+
+
+def _with_sinks(sinks: Tensor, q: Tensor) -> SoftmaxWithSinks:
+    return SoftmaxWithSinks(sinks.view(1, -1, 1, 1).expand(*q.shape[:3], 1))
+
+
+def _dense(mod: Any, B: int, H: int, Q: int, K: int, device: torch.device) -> Tensor:
+    """The mask as a bool tensor (B, H, Q, K)."""
+    from torch.nn.attention.flex_attention import create_mask
+
+    return create_mask(mod, B, H, Q, K, device=str(device))
