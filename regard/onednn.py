@@ -25,7 +25,8 @@ def can_take(x: Tensor, count: int) -> bool:
 
 def is_available() -> bool:
     """True on an x86 with oneDNN; on other processors its tanh is another, of unknown error."""
-    return platform.machine() in ("x86_64", "AMD64") and torch.backends.mkldnn.is_available()
+    x86 = platform.machine() in ("x86_64", "AMD64")
+    return x86 and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "data_ptr")
 
 
 def tanh_(x: Tensor) -> Tensor:

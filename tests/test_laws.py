@@ -166,12 +166,12 @@ def test_a_look_under_autocast_sees_the_weights_that_were_read(score, select):
 
 
 @pytest.mark.parametrize("length", [7, 63])
-@pytest.mark.parametrize("backend", TRAINED)
 @pytest.mark.parametrize("score", SCORES)
-def test_a_gradient_that_is_wanted_changes_no_bit_of_the_answer(score, backend, length):
+def test_a_gradient_that_is_wanted_changes_no_bit_of_the_answer(score, length):
     call = asked(Sizes(Q=length, K=length, D=16), score=score)
-    needs(call, backend)
-    assert torch.equal(run(call, backend), with_gradients(call, backend)[0])
+    for backend in TRAINED:
+        if able(call, backend):
+            assert torch.equal(run(call, backend), with_gradients(call, backend)[0]), backend
 
 
 # In small dtypes a backend errs no more than twice what plain PyTorch errs.
