@@ -107,6 +107,16 @@ class EagerAttention:
         self._traces.clear()
         self._last = None
 
+    @property
+    def is_following(self) -> bool:
+        """True if any tensor is followed."""
+        return bool(self._traces)
+
+    def passes(self, func: Any) -> bool | None:
+        """Whether a function passes as it is: always, or while nothing is followed; None: no."""
+        kind, _ = self._kinds.get(func) or self._kind_of(func)
+        return None if kind in (PRODUCT, PROJECTION) else kind == OTHER
+
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the function gives; only an edited softmax gives anything else."""
         kind, name = self._kinds.get(func) or self._kind_of(func)

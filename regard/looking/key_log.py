@@ -79,7 +79,7 @@ class KeyLog:
         self._form = _form(k)
         self._dtype = k.dtype
         self._given: tuple[Tensor, int] | None = None
-        self._pieces: list[Tensor] = []  # consecutive keys, of whichever rows were there then
+        self._room: Tensor | None = None  # keys, of whichever rows were there then, and some room
         self.moves: list[tuple[int, Order]] = []  # how many keys there were, and how rows moved
         self._tables: tuple[int, Tensor | None] = (0, None)  # of so many moves
         self._rows: list[Tensor | None] = []  # of the last call, before each of the moves
@@ -136,10 +136,7 @@ class KeyLog:
         """The keys of one call (B, H, K, D)."""
         if self._is_changed():
             raise RuntimeError(CHANGED)
-        if self._given is None and len(self._pieces) > 1:
-            self._pieces = [torch.cat(self._pieces, 2)]
-        whole = self._given is not None and span.moves == 0
-        k = self._whole()[:, :, : span.width] if whole else self._columns(*_ends(span), span.moves)
+        k = self._columns(span.start, span.stop, span.moves)
         k = _spread(k.view(self._dtype), span.heads)
         missing = span.width - k.shape[2]
         return torch.cat([k, k.new_zeros(*k.shape[:2], missing, k.shape[3])], 2) if missing else k
@@ -157,7 +154,7 @@ class KeyLog:
 
     def tensors(self) -> list[Tensor]:
         """All that is kept."""
-        return self._pieces if self._given is None else [self._given[0]]
+        return [self._kept() if self._given is None else self._given[0]]
 
     def _fits(self, k: Tensor) -> bool:
         """Whether keys may go on from these: unchanged, and as many heads or multiples of them."""
@@ -165,7 +162,12 @@ class KeyLog:
             return False
         if self._given is not None and self._given[0].shape[1] != k.shape[1]:
             self._own(_bits(self._given[0]))
-        return k.shape[1] % self._parts()[0].shape[1] == 0
+        return k.shape[1] % self._kept().shape[1] == 0
+
+    def trim(self) -> None:
+        """Keep no room for more keys: none are expected."""
+        if self._room is not None and self._room.shape[2] > self.length:
+            self._room = self._kept().clone(memory_format=torch.contiguous_format)
 
     def _is_changed(self) -> bool:
         return self._given is not None and self._given[0]._version != self._given[1]
@@ -191,23 +193,9 @@ class KeyLog:
         return None
 
     def _are_equal(self, part: Tensor, start: int, stop: int, parents: Tensor | None) -> bool:
-        """Whether these are the keys of the log, bit for bit; the last one is compared first."""
-        last = self._columns(stop - 1, stop, None, parents)
-        if not torch.equal(part[:, :, -1:], _spread(last, part.shape[1])):
-            return False
-        if parents is not None or self.moves:
-            return torch.equal(
-                part, _spread(self._columns(start, stop, None, parents), part.shape[1])
-            )
-        at = 0
-        for piece in self._parts():
-            a, b = max(start, at), min(stop, at + piece.shape[2])
-            if a < b:
-                ours = _spread(piece[:, :, a - at : b - at], part.shape[1])
-                if not torch.equal(part[:, :, a - start : b - start], ours):
-                    return False
-            at += piece.shape[2]
-        return True
+        """Whether these are the keys of the log, bit for bit."""
+        ours = self._columns(start, stop, None, parents)
+        return torch.equal(part, _spread(ours, part.shape[1]))
 
     def _added(self, given: Tensor, start: int, stop: int, grown: bool) -> KeySpan:
         if grown:
@@ -222,39 +210,37 @@ class KeyLog:
 
     def _own(self, k: Tensor) -> None:
         """Keep a copy of the first keys, of no more heads than differ."""
-        self._pieces = [k[:, :: _repeats(k)].clone(memory_format=torch.contiguous_format)]
-        self._given = None
+        once = k[:, :: _repeats(k)]
+        self._given, self._room = None, once.clone(memory_format=torch.contiguous_format)
 
     def _append(self, k: Tensor) -> None:
-        """Add a copy of new keys: pieces of like size are joined, so there are but few."""
-        pieces = self._pieces
-        once = k[:, :: k.shape[1] // pieces[0].shape[1]]
+        """Add a copy of new keys; room is made for a sixteenth more at a time."""
+        kept, n = self._kept(), k.shape[2]
+        once = k[:, :: k.shape[1] // kept.shape[1]]
         if not torch.equal(k, _spread(once, k.shape[1])):
             # heads that were alike so far are so no more
-            pieces[:] = [_spread(piece, k.shape[1]).contiguous() for piece in pieces]
-            once = k
-        pieces.append(once.clone(memory_format=torch.contiguous_format))
-        while len(pieces) > 1 and pieces[-2].shape[2] <= pieces[-1].shape[2]:
-            pieces[-2:] = [torch.cat(pieces[-2:], 2)]
+            kept, once = _spread(kept, k.shape[1]), k
+        B, H, K, D = kept.shape
+        room = self._room
+        # what inference mode made cannot be written outside of it
+        usable = room is not None and room.is_inference() == torch.is_inference_mode_enabled()
+        if room is None or not usable or room.shape[1] != H or room.shape[2] < K + n:
+            self._room = room = kept.new_empty(B, H, K + n + (K + n) // 16, D)
+            room[:, :, :K] = kept
+        room[:, :, K : K + n] = once
 
-    def _parts(self) -> list[Tensor]:
-        return self._pieces if self._given is None else [_bits(self._given[0])]
-
-    def _whole(self) -> Tensor:
-        parts = self._parts()
-        return parts[0] if len(parts) == 1 else torch.cat(parts, 2)
+    def _kept(self) -> Tensor:
+        """All keys that are kept (B, H, n, D), as bits."""
+        if self._given is not None:
+            return _bits(self._given[0])
+        assert self._room is not None
+        return self._room[:, :, : self.length]
 
     def _columns(
         self, start: int, stop: int, moves: int | None = None, parents: Tensor | None = None
     ) -> Tensor:
         """Keys of some positions (B, H, n, D), of the rows that there were after so many moves."""
-        found, at = [], 0
-        for piece in self._parts():
-            a, b = max(start, at), min(stop, at + piece.shape[2])
-            if a < b:
-                found.append(piece[:, :, a - at : b - at])
-            at += piece.shape[2]
-        k = found[0] if len(found) == 1 else torch.cat(found, 2)
+        k = self._kept()[:, :, start:stop]
         rows = self._table(len(self.moves) if moves is None else moves, stop)
         if rows is not None:
             places = torch.arange(stop - start, device=k.device)
@@ -282,10 +268,6 @@ class KeyLog:
 def _form(k: Tensor) -> tuple[int, int, torch.dtype, torch.device]:
     """What keys share that may go on from one another: all but how many there are, and heads."""
     return k.shape[0], k.shape[3], k.dtype, k.device
-
-
-def _ends(span: KeySpan) -> tuple[int, int]:
-    return span.start, span.stop
 
 
 def _bits(k: Tensor) -> Tensor:

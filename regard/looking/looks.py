@@ -65,6 +65,22 @@ class Seen:
         self._recorder.clear()
         self._keys.clear()
 
+    def trim(self) -> None:
+        """Let go of room for what might have come."""
+        calls = (kept for calls in self._kept.values() for kept in calls)
+        for log in {kept.span.log for kept in calls if kept.span is not None}:
+            log.trim()
+
+    def memory(self) -> int:
+        """How many bytes are kept alive, tensors that the model keeps as well among them."""
+        tensors: list[Tensor] = []
+        for calls in self._kept.values():
+            for kept in calls:
+                tensors += [tensor for tensor, _ in kept.tensors]
+                tensors += [] if kept.span is None else kept.span.log.tensors()
+        storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
+        return sum(storages.values())
+
     def keep(self, source: Source, why: Callable[[], Why]) -> None:
         """Keep one call, by what it is made from."""
         name = self.path.name
@@ -124,6 +140,7 @@ def look(model: nn.Module | None = None, *, copy: bool = False) -> Iterator[Seen
     seen = Seen(model, copy)
     with seen.path.followed(), watching.shown_to(seen):
         yield seen
+    seen.trim()
     said = seen.complaint()
     if said is not None:
         warnings.warn(said, stacklevel=3)

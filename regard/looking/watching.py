@@ -188,6 +188,8 @@ class _Watcher(Observers):
     def __init__(self) -> None:
         super().__init__()
         self.eager = EagerAttention(_Host())
+        # whether a function always passes as it is (True), or while nothing is followed (False)
+        self._passes: dict[Any, bool | None] = {}
 
     def __torch_function__(
         self,
@@ -196,6 +198,9 @@ class _Watcher(Observers):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        passes = self._passes.get(func)
+        if passes or (passes is False and not self.eager.is_following):
+            return func(*args, **kwargs) if kwargs else func(*args)
         kwargs = kwargs or {}
         # a compiler follows the mode into this: what is compiled runs as it is
         if torch.compiler.is_compiling() or threads.local.aside is not None:
@@ -203,6 +208,8 @@ class _Watcher(Observers):
         if func not in foreign.SEEN:
             if func in _MOVES:
                 _move(*args, **kwargs)
+            elif func not in self._passes:
+                self._passes[func] = self.eager.passes(func)
             return self.eager.run(func, args, kwargs)
         with threads.in_child("self_attn") if func is native.LAYER else nullcontext():
             return self._seen(func, args, kwargs)

@@ -13,7 +13,8 @@ def keys(n, *, heads=H, dtype=torch.float32):
 
 
 def held(log):
-    """The bytes that a log keeps."""
+    """The bytes that a log keeps in the end."""
+    log.trim()
     return sum(x.untyped_storage().nbytes() for x in log.tensors())
 
 

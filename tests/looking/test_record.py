@@ -19,22 +19,13 @@ class Cached(nn.Module):
         return F.scaled_dot_product_attention(q, k, k, attn_mask=mask)
 
 
-def held(seen, name):
-    """The bytes of the tensors that the calls of one attention keep, each memory counted once."""
-    found = {}
-    for kept in seen[name].calls:
-        tensors = [x for x, _ in kept.tensors] + kept.span.log.tensors()
-        found |= {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
-    return sum(found.values())
-
-
 def test_queries_keep_no_projection_alive_that_they_are_a_part_of():
     model, whole = Cached(), torch.randn(B, H, 20, D)
     with look(model) as seen:
         for n in range(5, 21):
             q = torch.randn(B, 1, 3, H, D)[:, :, 0].transpose(1, 2)
             model(q, whole[:, :, :n].clone())
-    assert held(seen, "Cached") == 4 * (whole.numel() + 16 * B * H * D)
+    assert seen.memory() == 4 * (whole.numel() + 16 * B * H * D)
 
 
 def test_masks_that_are_equal_are_kept_once_and_keep_no_graph():
