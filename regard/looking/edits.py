@@ -157,6 +157,8 @@ def edit(model: nn.Module, changes: Mapping[str, Change]) -> Iterator[None]:
     generates. So a decoder that goes step by step counts its steps. Keys are counted from the first
     that the cache had, also where it has let that go; one that is still to come is waited for.
 
+    An edit belongs to the thread that opened it: calls of other threads are not changed.
+
     Args:
         model: its attention may be ours, PyTorch's `scaled_dot_product_attention` or a Hugging Face
             model's that uses it.

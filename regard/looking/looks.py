@@ -133,7 +133,14 @@ def look(model: nn.Module | None = None, *, copy: bool = False) -> Iterator[Seen
     Args:
         model: whose modules to name; its attention may be ours, PyTorch's or Hugging Face's.
         copy: keep copies, for a model that writes into its cache in place; a reference costs
-            nothing, but is only good until somebody writes into it.
+            nothing, but is only good until somebody writes into it. A write that PyTorch does not
+            count, through `.data` or a NumPy array that shares the memory, goes unnoticed: where
+            there are such, keep copies.
+
+    A look belongs to the thread that opened it: it sees no call of another, and is closed there.
+
+    Raises:
+        ValueError: the model is compiled, scripted or traced, so that it would run unseen.
     """
     if model is not None:
         refuse_compiled(model, "look", "looked into")

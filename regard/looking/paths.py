@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+import torch
 from torch import nn
 
 from regard.looking import threads, watching
@@ -127,7 +128,13 @@ def named(
 
 def refuse_compiled(model: nn.Module, where: str, done: str) -> None:
     """Refuse a model that would not be seen to run."""
-    for module in model.modules():
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            part = f" (its part {name!r} is)" if name else ""
+            raise ValueError(
+                f"{where}: a model that torch.jit scripted or traced{part} cannot be {done}; "
+                f"{where} the eager one"
+            )
         if hasattr(module, "_orig_mod") or module._compiled_call_impl:
             raise ValueError(f"{where}: a compiled model cannot be {done}; {where} the eager one")
 

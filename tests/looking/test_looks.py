@@ -301,6 +301,18 @@ def test_a_copy_survives_a_change():
     assert torch.equal(seen["attend.0"].weights(), expected)
 
 
+@pytest.mark.parametrize("write", [lambda k: k.data.mul_(2), lambda k: k.numpy().fill(2.0)])
+def test_a_copy_survives_writes_that_pytorch_does_not_count(write):
+    q, k, v = tensors()
+    expected = weigh(q, k)
+    with look(copy=True) as seen:
+        attend(q, k, v)
+    version = k._version
+    write(k)
+    assert k._version == version  # so a reference cannot know: see the docstring of look
+    assert torch.equal(seen["attend.0"].weights(), expected)
+
+
 def test_inference_mode_is_looked_into_safely():
     with torch.inference_mode():
         q, k, v = tensors()

@@ -104,3 +104,15 @@ def test_nothing_is_left_on_a_model_and_nothing_is_asked_of_it():
 
 def test_a_named_method_keeps_its_name_and_its_words():
     assert Part.beside.__name__ == "beside" and Part.beside.__doc__ == "Which is no forward."
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
+@pytest.mark.parametrize("made", [lambda x: torch.jit.trace(x, (X,)), torch.jit.script])
+@pytest.mark.parametrize("is_part", [False, True])
+def test_what_torch_jit_made_is_refused_in_words(made, is_part):
+    model = made(nn.Linear(1, 1))
+    model = nn.Sequential(model) if is_part else model
+    part = r" \(its part '0' is\)" if is_part else ""
+    words = rf"look: a model that torch\.jit scripted or traced{part} cannot be looked into"
+    with pytest.raises(ValueError, match=words):
+        look(model).__enter__()
