@@ -198,13 +198,21 @@ def trimmed(kept: Kept) -> Kept:
 def written_keys(call: Call) -> int:
     """How many of the first keys any query of a call may see, by its mask; all if there is none."""
     K = call.k.shape[2]
-    masks = [part.mask for part in rules.parts(call.rule) if isinstance(part, rules.Given)]
+    masks = [part.mask for part in _required(call.rule) if isinstance(part, rules.Given)]
     if isinstance(call.bias, DenseBias):
         values = call.bias.values
         masks.append(values > torch.finfo(values.dtype).min)
-    seen = [mask.flatten(0, -2).any(0) for mask in masks if mask.dim() and mask.shape[-1] == K]
+    masks = [mask for mask in masks if mask.dim() and mask.shape[-1] == K]
+    seen = [mask.flatten(0, -2).any(0) if mask.dim() > 1 else mask for mask in masks]
     places = torch.stack(seen).all(0).nonzero().flatten().tolist() if seen else []
     return places[-1] + 1 if places else K
+
+
+def _required(rule: rules.Rule | None) -> list[rules.Rule]:
+    """The rules that all have to let a key be seen; what `either` joins is one of them."""
+    if isinstance(rule, rules.Both):
+        return [one for part in rule.rules for one in _required(part)]
+    return [] if rule is None else [rule]
 
 
 def _is_equal(a: Tensor, b: Tensor) -> bool:

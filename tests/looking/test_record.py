@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard import look, weigh
+from regard import attend, look, rules, weigh
 from regard.functional.call import checked
 from regard.looking.record import written_keys
 
@@ -17,6 +17,13 @@ class Cached(nn.Module):
 
     def forward(self, q, k, mask=None):
         return F.scaled_dot_product_attention(q, k, k, attn_mask=mask)
+
+
+class Ours(nn.Module):
+    """Attends by a call of ours."""
+
+    def forward(self, q, k, **named):
+        return attend(q, k, k, **named)
 
 
 def test_queries_keep_no_projection_alive_that_they_are_a_part_of():
@@ -49,6 +56,26 @@ def test_keys_that_no_query_may_see_are_not_written_yet(hidden):
     q, k = torch.randn(B, H, 2, D), torch.randn(B, H, 7, D)
     assert written_keys(checked(q, k, None, **given)) == 4
     assert written_keys(checked(q, k, None)) == 7
+
+
+def test_a_mask_that_another_rule_may_overrule_says_nothing_of_what_is_written():
+    mask = torch.tensor([True, True, False])
+    q, k = torch.randn(B, H, 3, D), torch.randn(B, H, 3, D)
+    assert written_keys(checked(q, k, None, rule=mask)) == 2
+    assert written_keys(checked(q, k, None, rule=rules.both(rules.window(1), mask))) == 2
+    assert written_keys(checked(q, k, None, rule=rules.either(rules.causal, mask))) == 3
+    model, rule = Ours(), rules.either(rules.causal, mask)
+    with look(model) as seen:
+        model(q, k, rule=rule)
+    torch.testing.assert_close(seen["Ours"].weights(), weigh(q, k, rule=rule))
+
+
+@pytest.mark.parametrize("bias", [torch.zeros(7), torch.zeros(())], ids=["(K,)", "()"])
+def test_a_bias_of_any_form_can_be_looked_at(bias):
+    model, q, k = Ours(), torch.randn(B, H, 2, D), torch.randn(B, H, 7, D)
+    with look(model) as seen:
+        model(q, k, bias=bias)
+    torch.testing.assert_close(seen["Ours"].weights(), weigh(q, k))
 
 
 @pytest.mark.parametrize("copy", [False, True])
