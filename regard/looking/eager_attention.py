@@ -71,7 +71,7 @@ class Origin:
     heads: int | None
     batches: tuple[int, ...]
     meant: bool
-    rows: Callable[[], tuple[Tensor, Tensor]] | None
+    rows: formed.Rows | None
 
 
 @dataclass
@@ -185,7 +185,7 @@ class EagerAttention:
             # tokens or batches may come first
             tuple(self._last.shape[:2]) if self._last is not None else (),
             meant,
-            product.rows if meant else None,
+            product.rows,
         )
         added = None
         if meant:
@@ -279,7 +279,7 @@ class EagerAttention:
         weights = value if trace.weights is None else trace.weights
         origin = trace.origin
         layout = Layout.of(weights.shape, origin.heads, origin.batches)
-        source = formed.ran(weights, layout, trace.columns)
+        source = formed.ran(weights, layout, trace.columns, origin.rows)
         with self.host.standing(origin.places):
             if not origin.meant:
                 self.host.meet()

@@ -15,6 +15,9 @@ from regard.functional.rules import both
 from regard.functional.selects import HIDDEN, softmax
 from regard.looking.record import Source
 
+# Gives the operands of a product: queries (…, Q, D) and keys (…, K, D).
+Rows = Callable[[], tuple[Tensor, Tensor]]
+
 # What modules call the number of their heads.
 HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "num_q_heads")
 
@@ -110,18 +113,26 @@ def heads_of(module: Any) -> int | None:
     return None
 
 
-def ran(weights: Tensor, layout: Layout, columns: tuple[int, int] | None) -> Source:
-    """A call with exactly these weights; its q and k are of no width, since nothing is computed."""
+def ran(
+    weights: Tensor, layout: Layout, columns: tuple[int, int] | None, rows: Rows | None = None
+) -> Source:
+    """A call with exactly these weights, and its keys where they are known.
 
-    def make(weights: Tensor) -> Call:
-        cells = layout.four(weights)
-        if columns is not None:
-            cells = cells[..., slice(*columns)]
+    Its q has no width, since nothing is left to compute; its keys tell where its columns stand
+    among those of other calls.
+    """
+    cells = layout.four(weights.detach())
+    if columns is not None:
+        cells = cells[..., slice(*columns)]
+    known = None if rows is None else _rows(rows, *cells.shape)
+    keys = [] if known is None else [known[1].detach()]
+
+    def make(cells: Tensor, k: Tensor | None = None) -> Call:
         B, H, Q, K = cells.shape
-        q, k = (cells.new_empty(B, H, n, 0) for n in (Q, K))
-        return Call(q, k, k, Weights(cells), as_formed, None, None, 0.0)
+        k = cells.new_empty(B, H, K, 0) if k is None else k
+        return Call(cells.new_empty(B, H, Q, 0), k, k, Weights(cells), as_formed, None, None, 0.0)
 
-    return Source(make, [weights.detach()])
+    return Source(make, [cells, *keys], keys=1 if keys else None)
 
 
 def to_edit(
@@ -129,7 +140,7 @@ def to_edit(
     logits: Tensor,
     added: Tensor | None,
     columns: tuple[int, int] | None,
-    rows: Callable[[], tuple[Tensor, Tensor]] | None,
+    rows: Rows | None,
 ) -> Call:
     """A call to edit, of the logits that go into a softmax, with q and k where they are known."""
     cells = wide(layout.four(logits))
@@ -200,9 +211,7 @@ def _rescored(new: Call, added: Tensor, seen: Tensor) -> Call:
     return replace(new, rule=rule, bias=model.bias)
 
 
-def _rows(
-    rows: Callable[[], tuple[Tensor, Tensor]], B: int, H: int, Q: int, K: int
-) -> tuple[Tensor, Tensor] | None:
+def _rows(rows: Rows, B: int, H: int, Q: int, K: int) -> tuple[Tensor, Tensor] | None:
     """Queries (B, H, Q, D) and keys (B, H, K, D), if the product's rows are those of its cells."""
     q, k = rows()
     lead = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2])

@@ -101,3 +101,31 @@ def test_compiled_flex_attention_keeps_every_bit_under_a_look():
     with look(model) as seen:
         assert torch.equal(model(**asked)[0], alone)
     assert seen.names() == ["layers.0.self_attn", "layers.1.self_attn"]
+
+
+@pytest.mark.parametrize("way", ["eager", "sdpa"])
+@torch.no_grad()
+def test_steps_of_a_window_join_by_position_however_it_attends(way):
+    found = MODELS["Mistral"]
+    kind = transformers.MistralForCausalLM
+    torch.manual_seed(0)
+    model = kind._from_config(kind.config_class(**found.config), attn_implementation=way).eval()
+    ids = torch.randint(3, 50, (2, 3))
+    options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False}
+    with look(model) as steps:
+        out = model.generate(ids, **options)
+    with look(model) as whole:
+        model(out[:, :-1])
+    assert steps.names() == whole.names()
+    for name in steps:
+        torch.testing.assert_close(steps[name].weights(), whole[name].weights(), atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_each_use_of_a_shared_layer_is_named_apart_however_it_attends():
+    seen = {}
+    for way in ("eager", "sdpa"):
+        model = MODELS["ALBERT"].model(way)
+        with look(model) as seen[way]:
+            model(**MODELS["ALBERT"].given())
+    assert seen["eager"].names() == seen["sdpa"].names() and len(seen["eager"]) == 2
