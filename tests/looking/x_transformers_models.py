@@ -10,7 +10,7 @@ MODELS = {
     "without flash": {},
     "with ALiBi": {"alibi_pos_bias": True},
     "with query-key norm": {"attn_qk_norm": True},
-    "with sinks, a cap and grouped heads": {"attn_head_learned_sink": True, "attn_kv_heads": 2},
+    "with sinks and grouped heads": {"attn_head_learned_sink": True, "attn_kv_heads": 2},
 }
 
 
