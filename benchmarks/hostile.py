@@ -1,228 +1,178 @@
-"""Hostile words and files for every command: `python -m benchmarks.hostile [--count N] [--seed S]`.
+"""What the server bears from who means it harm: silent connections, hostile traces and cards.
 
-Runs the command line in this process, thousands of times, with what nobody should type: nothing,
-far too much, NUL, halves of characters, NaN, 1e400, 5,000 digits, folders, pipes. A command keeps
-its word if it ends in time with code 0, 1 or 2, and a refusal is one short sentence that names no
-error of Python's. Prints every command that does not, and how many there were.
+All of it on 127.0.0.1, in a folder of its own, bounded in number and time; it stops by itself.
 """
 
-import argparse
-import contextlib
-import io
+import http.client
+import json
 import os
-import random
-import signal
+import resource
+import socket
+import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
 
-import torch
+from benchmarks.measure import Row, in_words
+from tests.browser import entered
+from tests.view.serving.hostile import Client, half_open, hostile_cards, hostile_traces
 
-from regard import asking, cli, zoo
-
-SECONDS = 20
-LONGEST_LINE = 1000
-FOREIGN = ("Traceback", "run again with --debug")
-NUMBERS = ("", "0", "-1", "-0", "nan", "-nan", "inf", "1e400", "-1e400", "1e-400", "1e308", "1_0")
-# digits of other scripts: Arabic, superscript, a fraction, full width
-NUMBERS += (
-    "\u0663",
-    "\u00b2",
-    "\u00bd",
-    "\uff11\uff12",
-    "0x10",
-    "1" * 5000,
-    "-" + "9" * 5000,
-    "0." + "0" * 5000 + "1",
-)
-NUMBERS += (
-    "true",
-    "none",
-    "None",
-    "[]",
-    "{}",
-    "1,",
-    ",",
-    ";",
-    "1;2",
-    "1e5",
-    "99999999999999999999",
-)
-TEXTS = (*NUMBERS, " ", "\t", "\n", "\r\n", "\0", "a\0b", "\ud800", "\udcff", "\u202e", "\x1b[31m")
-TEXTS += ("é" * 300, "a " * 3000, "🙂" * 50, "?", ":", "x", "0 x 3", "01", "01101001", "-")
-TEXTS += ("--", "-1,-1", "0,0", "0,0 0,0 0,0", "0,0 1,1", "1,2,3 4,5,6", "0 1 2", "1 output 1")
-TEXTS += (
-    "0 0 1 0 output",
-    "output",
-    "# x",
-    "x y\n1 2",
-    "x,y\n1,2\n3",
-    '"',
-    "'",
-    '1,"',
-    "../..",
-    "~",
-)
-TEXTS += ("/", ".", "~nobody/x.csv", "a/b", "\\", "x.csv", "x.tsp", "x.gz", "x" * 9999, "/" * 99)
-FIELDS = ("beam", "points", "instances", "seed", "length", "file", "source", "target", "augment")
-FIELDS += ("starts", "slots", "items", "precision", "model", "training", "training.steps", "data")
-FIELDS += ("model.width", "training.optimizer.rate", "training.optimizer.betas", "batches.rows")
-FIELDS += ("data.pairs", "name", "grid", "like", "x", "", ".", "training.", ".seed", "a.b.c.d")
-OPTIONS = ("--beam", "--layer", "--head", "--step", "--map", "--kind", "-o", "--out", "--json")
-OPTIONS += ("--prove", "--tokens", "--resume", "--only", "--jobs", "--no-such", "--help")
+ROOT = Path(__file__).parent.parent
+CONNECTIONS, TRACES, CARDS, BUDGET = 2000, 50, 5000, 512
+# What is asked for of each trace that is kept.
+EXPORTS = ("png?view=wall", "png", "pdf", "svg?view=arcs", "html", "npz", "json?view=wall")
+# No more time than this for all of it, in seconds.
+MOST_SECONDS = 900.0
 
 
-class HangError(Exception):
-    """A command took too long."""
+def rows() -> Iterator[Row]:
+    """The claim about who means harm."""
+    yield measured(CONNECTIONS, TRACES, CARDS)
 
 
-def hostile_files(folder: Path) -> list[str]:
-    """Files that are none: each is given by its path."""
-    contents = {
-        "empty.csv": b"",
-        "nul.csv": b"\0" * 999,
-        "bytes.csv": bytes(range(256)) * 9,
-        "digits.csv": b"1" * 5000 + b"," + b"2" * 5000,
-        "long.csv": b"0," * 99_999,
-        "nan.csv": b"nan,nan\n1e400,inf\n",
-        "half.tsp": b"NAME : a\nTYPE : TSP\nDIMENSION : 9" + b"9" * 4999 + b"\n",
-        "nodes.tsp": b"TYPE : TSP\nDIMENSION : 1\nEDGE_WEIGHT_TYPE : EUC_2D\nNODE_COORD_SECTION\n",
-        "answers.txt": b"0 0 1 0 output 1 2 99999\n",
-        "bad.gz": b"\x1f\x8b" + bytes(99),
-        "card.json": b"{}",
-    }
-    for name, data in contents.items():
-        (folder / name).write_bytes(data)
-    (folder / "folder.csv").mkdir()
-    os.mkfifo(folder / "pipe.csv")
-    (folder / "loop.csv").symlink_to("loop.csv")
-    (folder / "device.csv").symlink_to("/dev/zero")
-    names = [*contents, "folder.csv", "pipe.csv", "loop.csv", "device.csv", "gone.csv", "."]
-    return [str(folder / name) for name in names]
+def measured(connections: int, traces: int, cards: int) -> Row:
+    """Everything at once, while somebody uses the page."""
+    with TemporaryDirectory(prefix="regard-hostile-") as folder:
+        hostile_cards(Path(folder) / "runs", cards, seed=0)
+        with _served(Path(folder)) as (process, link):
+            origin, secret = entered(link)
+            port = urlsplit(origin).port or 0
+            client, stop = Client(port, secret), threading.Event()
+            flood = threading.Thread(target=_flood, args=(port, connections, stop), daemon=True)
+            counts: dict[str, int] = {}
+            end = time.monotonic() + MOST_SECONDS
+            with client.asking():
+                flood.start()
+                for number, data in enumerate(hostile_traces(traces, seed=0)):
+                    if time.monotonic() < end:
+                        _attack(port, secret, data, counts)
+                    print(f"  trace {number + 1} of {traces}", file=sys.stderr, flush=True)
+                _run_all(port, secret, counts, end)
+                stop.set()
+                flood.join(60)
+            return _row((connections, traces, cards), client, counts, _peak(process.pid))
 
 
-def command_lines(draw: random.Random, folder: Path, models: Sequence[str]) -> Iterator[list[str]]:
-    """What somebody might type, without end."""
-    files, recipes = hostile_files(folder), list(asking.RECIPES)
-    texts = [*TEXTS, *files]
-
-    def setting() -> str:
-        typed = f"{draw.choice(FIELDS)}={draw.choice(texts)}"
-        return draw.choice(("", "=", typed, typed, draw.choice(texts)))
-
-    def options() -> list[str]:
-        given = draw.choice(OPTIONS)
-        takes = given not in ("--json", "--prove", "--tokens", "--help", "--no-such")
-        return [given, *([draw.choice(texts)] if takes else [])]
-
-    def some(make: Callable[[], Any], most: int) -> list[Any]:
-        return [make() for _ in range(draw.randrange(most))]
-
-    while True:
-        model = draw.choice((*models, *models, *models, draw.choice(texts)))
-        kind = draw.randrange(6)
-        more = [word for words in some(options, 3) for word in words]
-        if kind < 2:
-            words = [draw.choice(("predict", "look")), model, draw.choice(texts), *more]
-        elif kind == 2:
-            words = ["evaluate", model, setting(), *some(setting, 2), *more]
-        elif kind == 3:
-            recipe = draw.choice((*recipes, draw.choice(texts)))
-            # a setting that fits would train; this one never does
-            words = ["train", recipe, setting(), "training.no_such=1", *some(setting, 2), *more]
-        elif kind == 4:
-            words = ["why", model, draw.choice(texts)]
-        else:
-            command = draw.choice(("list", "serve", "predict", "", draw.choice(texts)))
-            words = [command, *some(lambda: draw.choice(texts), 2), "--no-such"]
-        yield words
-
-
-def fault(words: list[str], *, seconds: int = SECONDS) -> str | None:
-    """What is wrong with how a command ended, or None if it kept its word."""
-    out, err = io.StringIO(), io.StringIO()
-    before = signal.signal(signal.SIGALRM, _hang)
-    signal.alarm(seconds)
-    stdin, sys.stdin = sys.stdin, io.StringIO("")
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.main(words)
-    except HangError:
-        return _too_long(words, seconds)
-    except BaseException as error:
-        return f"let {type(error).__name__} out: {error}"[:300]
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-        sys.stdin = stdin
-    lines = [line for line in err.getvalue().splitlines() if " … " not in line or "regard" in line]
-    if "HangError" in err.getvalue():
-        return _too_long(words, seconds)
-    if any(word in err.getvalue() for word in FOREIGN):
-        return f"let an error of Python's out: {lines[-1][:300]}"
-    if code not in (0, 1, 2):
-        return f"ended with code {code}"
-    if code and (len(lines) != 1 or len(lines[0]) > LONGEST_LINE):
-        return (
-            f"said {len(lines)} lines, the longest of {max(map(len, lines), default=0)} characters"
+@contextmanager
+def _served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`regard serve` in a folder with hostile runs, and a link to it."""
+    command = [sys.executable, "-m", "regard", "serve", "--no-browser", "--budget", str(BUDGET)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
         )
-    return None
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+            process.wait()
 
 
-def _too_long(words: list[str], seconds: int) -> str | None:
-    """A long text is translated for as long as that takes; nothing else may take its time."""
-    text = any("translate" in word for word in words) and any(len(word) > 1000 for word in words)
-    return None if text else f"took more than {seconds} s"
+def _flood(port: int, count: int, stop: threading.Event) -> None:
+    """Hold so many connections half open; the oldest is opened anew, a hundred a second."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, count + 256)), hard))
+    lines = [_opened(port, number) for number in range(count)]
+    number = 0
+    while not stop.wait(0.01):
+        lines[number % count].close()
+        lines[number % count] = _opened(port, number)
+        number += 1
+    for line in lines:
+        line.close()
 
 
-def _hang(number: int, frame: Any) -> None:
-    raise HangError
-
-
-@contextlib.contextmanager
-def quick_loading() -> Iterator[None]:
-    """Load each model of the zoo once."""
-    from regard.zoo import loading
-
-    before, kept = zoo.loading.load, cache(loading.load)
-    loading.load = kept
+def _opened(port: int, number: int) -> socket.socket:
+    """A half-open connection; one that was closed at once counts too."""
     try:
-        yield
+        return half_open(port, number)
+    except OSError:
+        return socket.socket()
+
+
+def _asked(port: int, secret: str, method: str, path: str, body: bytes | None = None) -> bytes:
+    """The status, as three digits, and the body of an answer."""
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    try:
+        line.request(method, path, body, {"Authorization": f"Bearer {secret}"})
+        answer = line.getresponse()
+        return str(answer.status).encode() + answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        return b"ERR" + repr(error).encode()
     finally:
-        loading.load = before
+        line.close()
 
 
-def attack(
-    count: int, seed: int, models: Sequence[str] | None = None
-) -> list[tuple[list[str], str]]:
-    """The commands among `count` that did not keep their word, and how."""
-    models = models or zoo.names()
-    draw, found = random.Random(seed), []
-    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name), quick_loading():
-        lines = command_lines(draw, Path(name), models)
-        for _, words in zip(range(count), lines, strict=False):
-            torch.manual_seed(0)
-            wrong = fault(words)
-            if wrong is not None:
-                found.append((words, wrong))
-    return found
+def _attack(port: int, secret: str, data: bytes, counts: dict[str, int]) -> None:
+    """Send a trace, and ask for all that can be had of it."""
+    answer = _counted(counts, _asked(port, secret, "POST", "/api/traces", data))
+    if not answer.startswith(b"201"):
+        return
+    at = f"/api/traces/{json.loads(answer[3:])['id']}"
+    manifest = json.loads(_counted(counts, _asked(port, secret, "GET", at))[3:] or b"{}")
+    for map in manifest.get("maps", [])[:1]:
+        for part in ("thumbs/{}", "cells/{}/0/0", "rows/{}/0/0/0"):
+            path = f"{at}/{part.format(map['id'])}"
+            _counted(counts, _asked(port, secret, "GET", path))
+    for kind in EXPORTS:
+        _counted(counts, _asked(port, secret, "GET", f"{at}/export/{kind}"))
 
 
-def main() -> int:
-    """Attack, and print what did not hold."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile", description=__doc__)
-    parser.add_argument("--count", type=int, default=3000)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    found = attack(given.count, given.seed)
-    for words, wrong in found:
-        print(f"{[word if len(word) < 60 else word[:60] + '…' for word in words]}: {wrong}")
-    print(f"{given.count:,} commands, seed {given.seed}: {len(found)} did not keep their word")
-    return bool(found)
+def _run_all(port: int, secret: str, counts: dict[str, int], end: float) -> None:
+    """Run some of the models that hostile cards offer, as a page would."""
+    offers = json.loads(_asked(port, secret, "GET", "/api/models")[3:])
+    for offer in [one for one in offers if one["run"]][:20]:
+        body = {"model": offer["name"], "input": offer["input"]["example"]}
+        answer = _asked(port, secret, "POST", "/api/runs", json.dumps(body).encode())
+        state = {"state": "waiting", **json.loads(answer[3:])}
+        while state["state"] in ("waiting", "running") and time.monotonic() < end:
+            if "id" not in state:
+                break
+            time.sleep(0.05)
+            state = json.loads(_asked(port, secret, "GET", f"/api/runs/{state['id']}")[3:])
+        name = f"runs {state['state']}"
+        counts[name] = counts.get(name, 0) + 1
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _counted(counts: dict[str, int], answer: bytes) -> bytes:
+    status = answer[:3].decode()
+    if status in ("ERR", "500"):
+        print(f"  {answer[:300]!r}", file=sys.stderr, flush=True)
+    counts[status] = counts.get(status, 0) + 1
+    return answer
+
+
+def _peak(process: int) -> float:
+    """The MB that a process held at its most."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def _row(sizes: tuple[int, int, int], client: Client, counts: dict[str, int], peak: float) -> Row:
+    times = sorted(client.seconds)
+    late = times[int(0.95 * len(times))]
+    for error in client.errors[:5]:
+        print(f"  {error}", file=sys.stderr, flush=True)
+    told = ", ".join(f"{count} × {status}" for status, count in sorted(counts.items()))
+    measured = (
+        f"{len(client.errors)} of {len(times)} requests of a usual client failed; median "
+        f"{in_words(times[len(times) // 2])}, 95 % within {in_words(late)}, longest "
+        f"{in_words(times[-1])}; answers to the others: {told}; peak {peak:.0f} MB"
+    )
+    broken = counts.get("ERR", 0) + counts.get("500", 0)
+    met = not client.errors and not broken and times[-1] <= 5 and peak <= BUDGET + 500
+    return Row(
+        f"{sizes[0]:,} half-open connections, {sizes[1]} hostile traces, {sizes[2]:,} hostile "
+        f"cards at once, while somebody uses the page; budget {BUDGET} MB",
+        "all answered, none over 5 s; at most 500 MB beyond the budget",
+        "",
+        measured,
+        met,
+    )

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import torch
 
+from benchmarks import hostile
 from benchmarks.measure import Row, in_words
 from regard.view import Header, Map, Tokens, Trace
 from tests.browser import entered
@@ -85,6 +86,7 @@ def rows() -> Iterator[Row]:
         yield _lessons(server)
         yield _wall(server)
         yield _many(server)
+    yield from hostile.rows()
 
 
 @contextmanager

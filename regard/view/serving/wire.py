@@ -3,6 +3,8 @@
 A weight p is `round(255 √p)`, which is off by less than 0.004 and keeps apart what is small.
 """
 
+import itertools
+
 import numpy
 import torch
 import torch.nn.functional as F
@@ -12,6 +14,8 @@ from regard.view.trace import Map
 
 # The sides of a thumbnail and of a tile, at most.
 THUMB, TILE = 64, 512
+# Beyond so many weights a copy in float32 is too much to make on the way.
+_MANY = 2**22
 
 
 def in_bytes(weights: Tensor) -> Tensor:
@@ -41,6 +45,11 @@ def pooled(weights: Tensor, rows: int, columns: int) -> Tensor:
         size = weights.shape[axis]
         if size % bins == 0:
             weights = weights.unflatten(axis, (bins, -1)).amax(axis + 1)
+        elif axis == 0 and weights.numel() > _MANY:
+            # without a copy of all: a bin at a time
+            ends = [-(-i * size // bins) for i in range(bins + 1)]
+            bounds = itertools.pairwise(ends)
+            weights = torch.stack([weights[start:end].amax(0) for start, end in bounds])
         else:
             starts = -(-numpy.arange(bins) * size // bins)  # the first whose number is i
             cells = numpy.maximum.reduceat(weights.float().numpy(), starts, axis=axis)

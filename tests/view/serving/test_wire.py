@@ -115,3 +115,11 @@ def test_a_picture_goes_as_bytes_whichever_way_it_was_kept():
     assert wire.image(floats) == bytes([0, 128, 255])
     assert wire.image(torch.tensor([[[1, 2, 3]]], dtype=torch.uint8)) == bytes([1, 2, 3])
     assert wire.in_floats(torch.tensor([[1.0], [2.0]]).T) == b"\0\0\x80?\0\0\0@"
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(7, 5), (64, 64), (100, 3)])
+def test_a_large_head_is_pooled_as_a_small_one(rows, columns, monkeypatch):
+    weights = torch.rand(301, 257).half()
+    small = wire.pooled(weights, rows, columns)
+    monkeypatch.setattr(wire, "_MANY", 100)
+    assert torch.equal(wire.pooled(weights, rows, columns), small)
