@@ -47,8 +47,9 @@ def test_padding_on_the_left_hides_keys_and_moves_none():
 @pytest.mark.parametrize("name", ["llama", "mistral"])
 def test_inference_mode_keeps_each_key_once_too(name):
     model, tokens = hf.make(name), hf.words(5)
-    with torch.inference_mode(), look(model) as seen:
-        out = model.generate(tokens, **hf.settings(new=10))
+    with torch.inference_mode():
+        with look(model) as seen:
+            out = model.generate(tokens, **hf.settings(new=10))
         for attention, expected in zip(seen.names(), hf.eager(model, out), strict=True):
             found = seen[attention].weights()
             assert torch.allclose(found, expected[:, :, :14, :14], atol=1e-6)
