@@ -11,7 +11,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from regard import attend, log_probability, logits, look, rules, scores, use_backend, weigh, why
+from regard import (
+    attend,
+    log_probability,
+    logits,
+    look,
+    rules,
+    scores,
+    selects,
+    use_backend,
+    weigh,
+    why,
+)
 from regard.functional.biases import added, placed
 from regard.functional.rules import dense
 from regard.kernels import chunked
@@ -38,6 +49,7 @@ from tests.oracle import assert_as_good_as
 # Without what is given for each row of the batch, or each query.
 UNSTRENGTHENED = [name for name in SCORES if name != "cosine of strengths"]
 UNCENTRED = [name for name in SELECTS if name != "gaussian"]
+FOLDED = ["cosine", "cosine of strengths", "general", "location"]
 HALF = [torch.bfloat16, torch.float16]
 
 
@@ -172,6 +184,33 @@ def test_a_gradient_that_is_wanted_changes_no_bit_of_the_answer(score, length):
     for backend in TRAINED:
         if able(call, backend):
             assert torch.equal(run(call, backend), with_gradients(call, backend)[0]), backend
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+@pytest.mark.parametrize("rule", ["window", "causal"])
+@pytest.mark.parametrize("score", ["cosine", "general", "location", "scaled_dot"])
+def test_a_look_shows_the_very_keys_that_were_chosen(score, rule, dtype):
+    # half of the keys stand there twice, so that scores are equal
+    call = asked(Sizes(Q=300, K=300, D=32), dtype, score=score, rule=rule)
+    call.k[:, :, 150:] = call.k[:, :, :150]
+    for select in (selects.hard, selects.top_k(3)):
+        with look() as seen:
+            out = attend(*call.qkv, **call.named, select=select)
+        weights = seen["attend.0"].weights().float()
+        rows = seen["attend.0"].rows(1, 2, slice(None)).float()
+        assert (weights @ call.v.float() - out).abs().max() < 0.1
+        assert torch.equal(rows != 0, weights[1, 2] != 0)
+
+
+@pytest.mark.parametrize("backend", TRAINED)
+@settings(max_examples=20)
+@given(st.data(), st.sampled_from([30.0, 100.0]))
+def test_backends_agree_in_half_precision_however_large_the_scores(backend, data, size):
+    plan = data.draw(plans_of(backend, score=FOLDED, bias=[None], select=["softmax"]))
+    call = plan.asked(torch.bfloat16)
+    large = Asked(call.q * size, call.k * size, call.v, call.named)
+    ours, theirs = (run(large, name).float() for name in (backend, "reference"))
+    torch.testing.assert_close(ours, theirs, atol=5e-2, rtol=5e-2)
 
 
 # In small dtypes a backend errs no more than twice what plain PyTorch errs.
@@ -317,11 +356,24 @@ def test_a_hidden_nan_does_not_reach_the_weights_of_a_score(name, backend, rule)
 
 @pytest.mark.parametrize("backend", TRAINED)
 @settings(max_examples=20)
-@given(st.data(), st.sampled_from([1e-20, 1e4, 1e12]))
-def test_finite_input_never_gives_nan(backend, data, size):
+@given(st.data(), st.sampled_from([1e-20, 1e4, 1e12, 1e16]))
+def test_scores_that_float32_holds_never_give_nan(backend, data, size):
     call = data.draw(plans_of(backend)).asked()
     large = Asked(call.q * size, call.k * size, call.v * size, call.named)
     assert not any(x.isnan().any() for x in with_gradients(large, backend))
+
+
+@pytest.mark.parametrize("backend", TRAINED)
+@pytest.mark.parametrize("score", ["dot", "scaled_dot", "general"])
+def test_a_query_whose_scores_float32_does_not_hold_spoils_no_other(score, backend):
+    call = asked(Sizes(), score=score, rule="window")
+    call.k.mul_(10)
+    alone = run(call, backend)[:, :, 1:]
+    call.q[:, :, 0] = 3e38
+    assert logits(call.q, call.k, **call.named)[:, :, 0].isfinite().logical_not().any()
+    found = run(call, backend)[:, :, 1:]
+    assert found.isfinite().all()
+    assert_same([found], [alone])
 
 
 @pytest.mark.parametrize("backend", TRAINED)
