@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.hostile import HangError
+from benchmarks.hostile_commands import HangError
 from regard import load, zoo
 
 SECONDS, LONGEST_ERROR = 20, 700

@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from benchmarks import hostile
+from benchmarks import hostile_commands
 from regard import cli
 
 
 def test_every_command_keeps_its_word():
-    assert hostile.attack(100, seed=0, models=("copy", "sort")) == []
+    assert hostile_commands.attack(100, seed=0, models=("copy", "sort")) == []
 
 
 def printing(text, code):
@@ -48,11 +48,11 @@ def looping(words):
 )
 def test_what_does_not_keep_its_word_is_found(monkeypatch, main, wrong):
     monkeypatch.setattr(cli, "main", main)
-    found = hostile.fault(["predict", "sort", ","], seconds=1)
+    found = hostile_commands.fault(["predict", "sort", ","], seconds=1)
     assert found is None if wrong is None else wrong in found
 
 
 def test_a_long_text_may_take_its_time_to_be_translated(monkeypatch):
     monkeypatch.setattr(cli, "main", looping)
-    assert hostile.fault(["predict", "translate-en-de", "x" * 5000], seconds=1) is None
-    assert "took" in hostile.fault(["predict", "translate-en-de", "x"], seconds=1)
+    assert hostile_commands.fault(["predict", "translate-en-de", "x" * 5000], seconds=1) is None
+    assert "took" in hostile_commands.fault(["predict", "translate-en-de", "x"], seconds=1)
