@@ -122,21 +122,6 @@ def sentences(where: str, source: Any) -> None:
         )
 
 
-def json_memory(text: str) -> int:
-    """An upper bound, in bytes, of what a text and the values of its JSON take in memory.
-
-    It counts signs, so it is found before anything is parsed: four bytes of JSON may become an
-    object of 240.
-    """
-    most_of = {"{": 240, "[": 100, ":": 160, ",": 80}
-    return (
-        200
-        + sys.getsizeof(text)
-        + 4 * len(text)
-        + sum(cost * text.count(sign) for sign, cost in most_of.items())
-    )
-
-
 def memory(value: Any) -> int:
     """The bytes that a value of plain Python takes with all that is in it."""
     size = sys.getsizeof(value)

@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from types import ModuleType
@@ -359,7 +360,8 @@ def _backends_of(model: str, text: str | None) -> dict[str, Any]:
     from regard import looking
 
     loaded, module = asking.loaded(model)
-    with looking.look(loaded.model) as seen:
+    # a look that saw nothing warns; here it is the answer that says so
+    with warnings.catch_warnings(action="ignore"), looking.look(loaded.model) as seen:
         module.predict(loaded, asking.example(module) if text is None else text)
         return {name: seen[name].why for name in seen.names()}
 

@@ -1,7 +1,9 @@
 """Files: whole, or as they were before."""
 
 import errno
+import json
 import os
+import tracemalloc
 
 import pytest
 
@@ -85,3 +87,28 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path):
     with pytest.raises(OSError):
         files.write(target, b"x")
     assert list(tmp_path.iterdir()) == [target]
+
+
+SHAPES = {
+    "numbers": "[" + "1234567890123," * 50_000 + "0]",
+    "floats": "[" + "0.5," * 50_000 + "0]",
+    "objects": "[" + "{}," * 50_000 + "{}]",
+    "pairs": "[" + '{"a":1.5},' * 50_000 + "{}]",
+    "names": "{" + ",".join(f'"k{n}":{n}.5' for n in range(50_000)) + "}",
+    "lists": "[" + "[1]," * 50_000 + "[]]",
+    "texts": "[" + '"ab",' * 50_000 + '""]',
+    "one text of wide characters": '"' + "\U0001f600" * 50_000 + '"',
+    "escapes": '"' + "a" * 50_000 + '\\ud83d\\ude00"',
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_json_takes_no_more_memory_than_is_said_before_it_is_read(name):
+    data = SHAPES[name].encode()
+    tracemalloc.start()
+    text = data.decode()
+    found = json.loads(text)
+    took = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert took <= files.json_memory(text) <= 12 * took + 1000
+    assert found is not None

@@ -14,7 +14,7 @@ from safetensors.torch import save as safetensors
 from torch import Tensor
 
 from regard import check
-from regard.files import write
+from regard.files import json_memory, write
 from regard.view.axes import Axis, Grid, Points, Slots, Steps, Tokens
 from regard.view.labels import visible
 from regard.view.trace import SCHEMA, Header, Map, Series, Trace, described
@@ -57,7 +57,7 @@ def save(trace: Trace, path: str | Path) -> Path:
         "series": [described(series, but=("values",)) for series in trace.series],
     }
     text = json.dumps(manifest, allow_nan=False)
-    if check.json_memory(text) > MOST_MEMORY:
+    if json_memory(text) > MOST_MEMORY:
         raise ValueError(f"save: labels and outputs would take {_much(text)}")
     data = safetensors(_tensors(trace), {_KEY: text})
     if int.from_bytes(data[:8], "little") > LARGEST_HEADER:
@@ -142,7 +142,7 @@ def _tensor(file: Any, name: str) -> Tensor:
 def _parsed(text: str | None) -> Any:
     if text is None:
         raise ValueError(f"its metadata has no {_KEY!r}")
-    if check.json_memory(text) > MOST_MEMORY:
+    if json_memory(text) > MOST_MEMORY:
         raise ValueError(f"its manifest would take {_much(text)}")
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse_constant)
@@ -151,7 +151,7 @@ def _parsed(text: str | None) -> Any:
 
 
 def _much(text: str) -> str:
-    took, most = check.json_memory(text) // 2**20, MOST_MEMORY // 2**20
+    took, most = json_memory(text) // 2**20, MOST_MEMORY // 2**20
     return f"about {took} MB of memory, the most is {most}"
 
 

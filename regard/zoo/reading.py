@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from regard import check
+from regard import files
 
 MiB = 2**20
 LONGEST_JSON = 64 * MiB
@@ -70,7 +70,7 @@ def json_object(folder: Path, name: str, *, memory: int = MOST_JSON_MEMORY) -> d
 def _parsed(data: bytes, path: Path, memory: int = MOST_JSON_MEMORY) -> dict[str, Any]:
     try:
         text = data.decode("utf-8")
-        if check.json_memory(text) > memory:
+        if files.json_memory(text) > memory:
             raise ValueError(f"its values would take more than {memory // MiB} MiB")
         read = json.loads(
             text,
