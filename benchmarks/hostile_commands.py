@@ -217,7 +217,9 @@ def attack(
 
 def main() -> int:
     """Attack, and print what did not hold."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile_commands", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.hostile_commands", description=__doc__
+    )
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
