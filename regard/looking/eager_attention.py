@@ -166,17 +166,25 @@ class EagerAttention:
             for value in _tensors((args, kwargs)):
                 trace = self._trace(value)
                 if trace is not None and trace.read:
-                    product = products.of(name, args, kwargs)
-                    if product is None or product.sums_rows_of(value):
-                        self._keep(value, trace)
+                    with suppress(Exception):
+                        product = products.of(name, args, kwargs)
+                        if product is None or product.sums_rows_of(value):
+                            self._keep(value, trace)
                     self._drop(trace.origin)
                     return func(*args, **kwargs)
         out = func(*args, **kwargs)
+        # what cannot be followed is not: nothing is raised in anyone's model
+        with suppress(Exception):
+            self._begin(out, name, args, kwargs)
+        return out
+
+    def _begin(self, out: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Follow what a product gave, if it may be scores of attention."""
         product = products.of(name, args, kwargs)
         if product is None or not isinstance(out, Tensor) or out.dim() < 2:
-            return out
+            return
         if products.mixes_channels(product, self._last):
-            return out
+            return
         host = self.host
         meant = host.means()
         origin = Origin(
@@ -195,7 +203,6 @@ class EagerAttention:
                 first = args[0] if args else kwargs["input"]
                 added = added + kwargs.get("beta", 1) * first
         self._follow(out, Trace(origin, added))
-        return out
 
     def _pass_on(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         found = [(x, t) for x in _tensors((args, kwargs)) if (t := self._trace(x)) is not None]
@@ -210,9 +217,24 @@ class EagerAttention:
         added = None
         if trace.added is not None and not trace.read:
             alone = [source] if name not in ("cat", "setitem") else [x for x, _ in found]
-            with suppress(RuntimeError):
+            with suppress(Exception):
                 added = self._added(func, name, args, kwargs, alone)
         out = func(*args, **kwargs)
+        with suppress(Exception):
+            self._hand_on(source, trace, out, added, name, args, kwargs)
+        return out
+
+    def _hand_on(
+        self,
+        source: Tensor,
+        trace: Trace,
+        out: Any,
+        added: Any,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        """Follow what a tensor that is followed became."""
         outs = [args[0]] if name == "setitem" else _tensors(out)
         parts = _tensors(added) if added is not None else []
         columns = _columns(name, args, kwargs, self._trace) or trace.columns
@@ -222,7 +244,6 @@ class EagerAttention:
                 if trace.read and trace.weights is None:
                     after.weights = source
                 self._follow(tensor, after)
-        return out
 
     def _added(
         self,
@@ -254,7 +275,8 @@ class EagerAttention:
         edited = out is not None
         if out is None:
             out = func(*args, **kwargs)
-        self._follow(out, Trace(trace.origin, None, trace.columns, read=True, edited=edited))
+        if isinstance(out, Tensor):
+            self._follow(out, Trace(trace.origin, None, trace.columns, read=True, edited=edited))
         return out
 
     def _edited(
@@ -271,8 +293,10 @@ class EagerAttention:
         out = formed.weights_after(call, new)
         if trace.columns is not None:
             out = formed.with_sinks(out, trace.columns, x.shape[-1])
-        dtype = kwargs.get("dtype") or (args[3] if len(args) > 3 and func is not None else None)
-        return layout.back(out).to(dtype if isinstance(dtype, torch.dtype) else x.dtype)
+        # autocast, and arguments, say what the model's own would have been
+        tiny = x.detach().new_zeros((1,) * x.dim())
+        like = func(*_swapped(args, {id(x): tiny}), **_swapped(kwargs, {id(x): tiny}))
+        return layout.back(out).to(like.dtype)
 
     def _keep(self, value: Tensor, trace: Trace) -> None:
         """Show the weights to the looks: they are about to read values."""

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard import edit, edits, look, scores, selects
-from regard.looking import threads
+from regard.looking import products, threads
 
 B, H, Q, K, D = 2, 3, 5, 7, 4
 causal = torch.ones(Q, K).tril(K - Q).bool()
@@ -248,6 +248,50 @@ def test_what_is_no_softmax_of_a_product_that_reads_is_not_taken_for_one(way):
     with look(model) as seen:
         model(*given)
     assert seen.names() == []
+
+
+@pytest.mark.parametrize("part", ["of", "mixes_channels"])
+@pytest.mark.filterwarnings("ignore:look. ")
+def test_what_cannot_be_followed_runs_as_it_is(part, monkeypatch):
+    model, given = Theirs(in_a_module), qkv()
+    alone = model(*given)
+
+    def fail(*args):
+        raise ValueError
+
+    monkeypatch.setattr(products, part, fail)
+    with look(model) as seen:
+        assert torch.equal(model(*given), alone)
+    assert seen.names() == []
+
+
+@ways
+def test_training_under_a_look_keeps_every_bit_of_the_gradient(way):
+    model, given = Theirs(way), [x.requires_grad_() for x in qkv()]
+    alone = torch.autograd.grad(model(*given).square().sum(), given)
+    with look(model):
+        found = torch.autograd.grad(model(*given).square().sum(), given)
+    assert all(map(torch.equal, found, alone))
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"dtype": torch.float32}, {"dtype": torch.bfloat16}], ids=str
+)
+@pytest.mark.parametrize("casts", [True, False])
+def test_an_edited_softmax_has_the_dtype_of_the_model_s_own(asked, casts):
+    dtypes = []
+
+    def way(q, k, v):
+        weights = (q @ k.mT).softmax(-1, **asked)
+        dtypes.append(weights.dtype)
+        return weights.to(v.dtype) @ v
+
+    model, given = Theirs(way), [x.bfloat16() for x in qkv()]
+    with torch.autocast("cpu", torch.bfloat16, enabled=casts):
+        model(*given)
+        with edit(model, {"Theirs": edits.ablate(0)}):
+            model(*given)
+    assert dtypes[0] == dtypes[1]
 
 
 # Nothing is left behind.
