@@ -115,7 +115,8 @@ class Seen:
 
     def _placed(self, name: str, source: Source) -> Placed:
         q, k = source.tensors[0], source.tensors[source.keys or 0]
-        masked = len(source.tensors) > 2
+        # weights that are kept as they ran say what was masked
+        masked = len(source.tensors) > 2 or q.shape[3] == k.shape[2]
         return self._keys.place(
             name,
             self.path.entry,

@@ -31,6 +31,18 @@ def test_every_cache_is_looked_at_by_the_positions_of_its_keys(name, cache, prom
         assert len({id(kept.span.log) for kept in sight.calls}) == 1
 
 
+@pytest.mark.parametrize("name, cache", [("mistral", None), ("llama", "static")])
+def test_a_cache_of_a_model_that_attends_by_itself_is_kept_once_too(name, cache):
+    model, tokens = hf.make(name), hf.words(5)
+    model.set_attn_implementation("eager")
+    with look(model) as seen:
+        out = model.generate(tokens, cache_implementation=cache, **hf.settings(new=10))
+    for attention, expected in zip(seen.names(), hf.eager(model, out), strict=True):
+        found = seen[attention].weights()
+        assert torch.allclose(found[..., :14], expected[:, :, :14, :14], atol=1e-6)
+        assert len({id(kept.span.log) for kept in seen[attention].calls}) == 1
+
+
 def test_padding_on_the_left_hides_keys_and_moves_none():
     model, tokens = hf.make("llama"), hf.words(6)
     mask = torch.ones_like(tokens)
