@@ -170,7 +170,7 @@ def test_a_file_that_is_too_large_to_be_drawn_is_refused_in_the_dialog(browser):
         page.locator("[data-save=pdf]").click()
         told = page.locator("dialog [role=alert]")
         told.wait_for(timeout=20_000)
-        assert "pdf: 1048576 weights, but it has 524288 at most. Take one head" in told.inner_text()
+        assert "pdf: 1048576 weights, but such a file takes 524288 at most" in told.inner_text()
     finally:
         process.kill()
         process.wait()

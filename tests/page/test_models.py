@@ -51,7 +51,7 @@ def test_the_licence_of_a_model_stands_on_its_gallery_card_and_its_bench(served,
         card.first.wait_for()
         assert licence["weights"]["name"] in card.first.inner_text()
     with served.open(chromium, "w/translate-en-de") as page:
-        told = page.locator("dl[data-licence]")
-        told.wait_for()
+        told = page.locator("details[data-licence]")
+        told.locator("summary", has_text=licence["weights"]["name"]).click()
         for part in ("weights", "data"):
             assert licence[part]["means"] in told.inner_text()

@@ -36,9 +36,9 @@ MOST_NUMBERS = 2**21
 # Weights that a file of each kind holds at most: what making it takes stays below some 250 MB.
 MOST_CELLS = {"png": 2**21, "svg": 2**20, "pdf": 2**19, "html": 2**24}
 MOST_CELLS |= {"npz": 2**26, "safetensors": 2**26}
-# Heads of a wall, and weights that are lines and not pixels.
-MOST_HEADS, MOST_LINES = 1024, 2**18
-_INSTEAD = "Take one head, the numbers (npz, safetensors), or a part of it in Python."
+# Heads of a wall, weights in each of them, and weights that are lines and not pixels.
+MOST_HEADS, MOST_POOLED, MOST_LINES = 1024, 2**24, 2**18
+_INSTEAD = "Take another kind, one head, or a part of it in Python."
 _DRAWN = ("png", "svg", "pdf")
 _TYPES = {
     "png": "image/png",
@@ -79,7 +79,9 @@ def refuse_large(trace: Trace, kind: Kind, shown: Shown) -> None:
     """
     count, most, what = _count(trace, kind, shown)
     if count > most:
-        raise TooLargeError(f"{kind}: {count} {what}, but it has {most} at most. {_INSTEAD}")
+        raise TooLargeError(
+            f"{kind}: {count} {what}, but such a file takes {most} at most. {_INSTEAD}"
+        )
 
 
 def _count(trace: Trace, kind: Kind, shown: Shown) -> tuple[int, int, str]:
@@ -97,6 +99,8 @@ def _count(trace: Trace, kind: Kind, shown: Shown) -> tuple[int, int, str]:
         return numbers, MOST_LINES, "numbers"
     if shown.view == "wall":
         of = trace.many_headed() if shown.map is None else trace.map(shown.map)
+        if math.prod(of.sizes or ()) > MOST_POOLED:
+            return math.prod(of.sizes or ()), MOST_POOLED, "weights in a head"
         return of.layers * of.heads, MOST_HEADS, "heads"
     cells = math.prod(trace.map(shown.map).sizes or ())
     if shown.view in ("arcs", "ribbons"):

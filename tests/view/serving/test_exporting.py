@@ -169,22 +169,38 @@ def vast(layers=1, heads=1, queries=1, keys=1):
 @pytest.mark.parametrize(
     ("kind", "shown", "trace", "words"),
     [
-        ("png", Shown(), vast(queries=2**14, keys=2**14), "png: 268435456 weights, but it has"),
+        ("png", Shown(), vast(queries=2**14, keys=2**14), "png: 268435456 weights, but such"),
         (
             "pdf",
             Shown("image"),
             vast(queries=1024, keys=1024),
-            "1048576 weights, but it has 524288",
+            "1048576 weights, but such a file takes 524288",
         ),
-        ("png", Shown("wall"), vast(heads=2**14), "png: 16384 heads, but it has 1024 at most"),
-        ("svg", Shown("arcs"), vast(queries=1024, keys=1024), "but it has 262144 at most"),
-        ("svg", Shown("ribbons"), vast(queries=1024, keys=1024), "but it has 262144 at most"),
+        (
+            "png",
+            Shown("wall"),
+            vast(heads=2**14),
+            "png: 16384 heads, but such a file takes 1024 at most",
+        ),
+        ("png", Shown("wall"), vast(1, 2, 2**13, 2**12), "33554432 weights in a head"),
+        (
+            "svg",
+            Shown("arcs"),
+            vast(queries=1024, keys=1024),
+            "but such a file takes 262144 at most",
+        ),
+        (
+            "svg",
+            Shown("ribbons"),
+            vast(queries=1024, keys=1024),
+            "but such a file takes 262144 at most",
+        ),
         ("png", Shown("tape"), vast(queries=1024, keys=1024), "1048576 numbers"),
         ("png", Shown("plane"), vast(queries=1024, keys=1024), "1048576 numbers"),
         ("png", Shown(words=True), vast(heads=2**10, queries=200, keys=200), "to join by words"),
         ("html", Shown(), vast(heads=64, queries=1024, keys=1024), "html: 67108864 weights"),
         ("npz", Shown(), vast(heads=128, queries=1024, keys=1024), "npz: 134217728 weights"),
-        ("safetensors", Shown(), vast(heads=128, queries=1024, keys=1024), "Take one head, the"),
+        ("safetensors", Shown(), vast(heads=128, queries=1024, keys=1024), "Take another kind"),
     ],
 )
 def test_what_is_too_much_is_refused_before_a_weight_is_asked_for(kind, shown, trace, words):

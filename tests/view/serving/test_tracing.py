@@ -240,7 +240,9 @@ def test_what_is_too_much_to_take_away_is_refused_in_words(house, monkeypatch):
     id = house.desk.keep(seen(), {})
     answer = house.client.get(f"/api/traces/{id}/export/png")
     assert answer.status_code == 413
-    assert answer.json()["error"].startswith("png: 12 weights, but it has 3 at most. Take one head")
+    assert answer.json()["error"].startswith(
+        "png: 12 weights, but such a file takes 3 at most. Take another"
+    )
     assert house.client.get(f"/api/traces/{id}/export/npz").status_code == 200
 
 
