@@ -63,7 +63,8 @@ def can_be_judged(call: Call, *, edited: bool = False) -> bool:
     small = np.prod(call.full) * max(call.q.shape[3], 1) <= 30000
     plain_sizes = min(call.full) > 0 and min(call.q.shape[3], call.k.shape[3], call.v.shape[3]) > 0
     drawn = call.select[0] == "sampled"
-    zeros = call.score[0] == "cosine" and not (call.q.any(-1).all() and call.k.any(-1).all())
+    cosine = call.score[0] == "cosine" or ("score", ("cosine", 2.0)) in call.edits
+    zeros = cosine and not (call.q.any(-1).all() and call.k.any(-1).all())
     huge = call.tags["magnitude"] in ("huge", "tiny") and call.dtype == "float16"
     another = bool(call.edits) and not edited
     return bool(small and plain_sizes and not drawn and not zeros and not huge and not another)
@@ -163,7 +164,7 @@ def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Ar
         found["scores"], leaves, through, materialize_grads=True, retain_graph=True
     )
     read = torch.autograd.grad(found["out"], leaves[2], reading(call, g), materialize_grads=True)
-    rough = [x.abs().max().item() for x in noise]
+    rough = [2 * x.abs().max().item() for x in noise]
     if call.score[0] == "cosine":  # what flows along a vector cancels
         turned = terms.sum() * float(np.abs(call.score[1]).max(initial=0)) * 8
         rough[0] += turned * max(of.scores, of.stored) / np.linalg.norm(call.q, axis=-1).min()
