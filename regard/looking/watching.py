@@ -198,12 +198,15 @@ class _Watcher(Observers):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        # a compiler follows the mode into this, and can follow nothing of the watcher's own: first of
+        # all, what is compiled runs as it is
+        if torch.compiler.is_compiling():
+            return func(*args, **(kwargs or {}))
         passes = self._passes.get(func)
         if passes or (passes is False and not self.eager.is_following):
             return func(*args, **kwargs) if kwargs else func(*args)
         kwargs = kwargs or {}
-        # a compiler follows the mode into this: what is compiled runs as it is
-        if torch.compiler.is_compiling() or threads.local.aside is not None:
+        if threads.local.aside is not None:
             return func(*args, **kwargs)
         if func not in foreign.SEEN:
             if func in _MOVES:
