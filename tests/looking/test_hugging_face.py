@@ -129,3 +129,21 @@ def test_each_use_of_a_shared_layer_is_named_apart_however_it_attends():
         with look(model) as seen[way]:
             model(**MODELS["ALBERT"].given())
     assert seen["eager"].names() == seen["sdpa"].names() and len(seen["eager"]) == 2
+
+
+@torch.no_grad()
+def test_an_edit_while_a_model_generates_is_the_same_however_it_attends():
+    kind = transformers.LlamaForCausalLM
+    ids = torch.randint(3, 50, (1, 4))
+    options = {"max_new_tokens": 5, "min_new_tokens": 5, "do_sample": False, "num_beams": 2}
+    change = edits.chain(edits.hide([(5, 2), (None, 1)]), edits.force(6, 3, 0.5))
+    found = []
+    for way in ("eager", "sdpa"):
+        torch.manual_seed(0)
+        config = kind.config_class(**MODELS["Llama"].config)
+        model = kind._from_config(config, attn_implementation=way).eval()
+        name = "model.layers.1.self_attn"
+        with edit(model, {name: change}), look(model) as seen:
+            model.generate(ids, **options)
+        found.append(seen[name].weights())
+    torch.testing.assert_close(*found)
