@@ -198,8 +198,8 @@ class _Watcher(Observers):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        # a compiler follows the mode into this, and can follow nothing of the watcher's own: first of
-        # all, what is compiled runs as it is
+        # a compiler follows the mode into this, and nothing of the watcher's own after it: what is
+        # compiled runs as it is
         if torch.compiler.is_compiling():
             return func(*args, **(kwargs or {}))
         passes = self._passes.get(func)
