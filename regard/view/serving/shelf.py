@@ -29,8 +29,7 @@ class Shelf(Generic[T]):
         """Keep a thing of so many bytes; what does not fit beside it goes, it itself never."""
         with self._lock:
             self._places.pop(name, None)
-            while self._places and self._held() + size > self.budget:
-                del self._places[min(self._places, key=lambda one: self._places[one].used)]
+            self._make_room(size)
             self._places[name] = _Place(thing, size, next(self._clock))
 
     def get(self, name: str) -> T | None:
@@ -52,6 +51,15 @@ class Shelf(Generic[T]):
         """How many are held."""
         with self._lock:
             return self._held()
+
+    def make_room(self, size: int) -> None:
+        """Let go what would not fit beside a thing that is about to come."""
+        with self._lock:
+            self._make_room(size)
+
+    def _make_room(self, size: int) -> None:
+        while self._places and self._held() + size > self.budget:
+            del self._places[min(self._places, key=lambda one: self._places[one].used)]
 
     def _held(self) -> int:
         return sum(place.size for place in self._places.values())

@@ -43,6 +43,8 @@ async def upload(
             path = Path(folder) / "trace.safetensors"
             with path.open("wb") as file:
                 await spooled(request, file, bounds.trace, seconds=bounds.upload)
+            # while it is read it is in memory twice: once as a file
+            desk.traces.make_room(path.stat().st_size)
             with asked(400):
                 id = await desk.open(lambda: desk.keep(_opened(path), {"python": _OPENED}))
     return replies.told({"id": id}, 201)

@@ -56,3 +56,15 @@ def test_many_threads_keep_it_within_its_budget():
     for thread in threads:
         thread.join()
     assert shelf.bytes == 49
+
+
+def test_room_is_made_for_what_is_about_to_come():
+    shelf = Shelf(10)
+    for name in "abc":
+        shelf.put(name, name, 3)
+    shelf.make_room(1)
+    assert [name for name, _ in shelf.all()] == ["a", "b", "c"]
+    shelf.make_room(5)
+    assert [name for name, _ in shelf.all()] == ["c"]
+    shelf.make_room(100)
+    assert shelf.bytes == 0
