@@ -118,7 +118,9 @@ class Editing:
         begun = asked.queries
         asked.queries += q.shape[2]
         asked.most_queries = max(asked.queries, asked.most_queries)
-        asked.most_keys = max(k.shape[2] if span is None else span.stop, asked.most_keys)
+        # a key that is handed in is there, hidden or not: the room of a static cache counts as well
+        handed = k.shape[2] if span is None else span.start + span.width
+        asked.most_keys = max(handed, asked.most_keys)
         return name, begun, 0 if span is None else span.start
 
     def _begin(self) -> None:

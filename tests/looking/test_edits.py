@@ -278,6 +278,31 @@ def test_a_key_that_never_came_is_refused_in_the_end():
         model(*inputs)
 
 
+HIDING = {
+    "mask": {"rule": torch.tensor([True, True, False, False])},
+    "bias": {"bias": torch.tensor([0.0, 1.0, -torch.inf, -torch.inf])},
+    "lengths": {"rule": rules.padding(torch.tensor([2, 2]))},
+}
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+def test_a_key_that_is_hidden_from_every_query_exists_and_one_behind_it_does_not(hiding):
+    class Attention(nn.Module):
+        def forward(self, q, k):
+            return regard.weigh(q, k, **HIDING[hiding])
+
+    model, q, k = Attention(), torch.randn(2, 3, 1, 5), torch.randn(2, 3, 4, 5)
+    plain = model(q, k)
+    for change in (edits.hide([(None, 3)]), edits.force(0, 3, 0.5)):
+        with edit(model, {"Attention": change}):
+            # a tensor that is written in place is what a static cache looks like
+            for _ in range(2):
+                assert torch.allclose(model(q, k.mul_(1)), plain)
+    words = "edit: 'Attention' never had more than 4 keys, so there is no key 4"
+    with pytest.raises(ValueError, match=words), edit(model, {"Attention": edits.hide([(0, 4)])}):
+        model(q, k.mul_(1))
+
+
 def test_what_is_no_change_is_refused():
     words = "edit: expected a change of 'own' as a callable from Call to Call, got .*Ablate"
     with pytest.raises(ValueError, match=words):
