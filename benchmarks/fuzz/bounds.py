@@ -5,6 +5,7 @@ of the products' magnitudes (Higham 2002, 3.5). `magnitude` has these sums for e
 follows how an error of the scores goes through the select and the reading.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from benchmarks.fuzz.truth import (
     Spec,
     added,
     by_distance,
+    cells,
     factors,
     scores,
     share_heads,
@@ -24,6 +26,16 @@ from benchmarks.fuzz.truth import (
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10}
 LARGEST = {"float64": 1.7e308, "float32": 3.4e38, "bfloat16": 3.38e38, "float16": 65504.0}
 SMALLEST = {"float64": 5e-324, "float32": 1.2e-38, "bfloat16": 1.2e-38, "float16": 6e-8}
+
+
+@dataclass(frozen=True)
+class Units:
+    """Spacings of floating point in a call: of its sums, its factors, its weights, its result."""
+
+    scores: float
+    factors: float
+    weights: float
+    stored: float
 
 
 def magnitude(spec: Spec, q: Array, k: Array, eps: float) -> Array:
@@ -118,6 +130,38 @@ def of_weights(select: Spec, answer: Answer, off: Array, eps: float) -> Array:
         away = np.arange(K) - centre[..., None]
         relative = relative + eps * 4 * (away * away + np.abs(away * centre[..., None])) / width**2
     return answer.seen * np.minimum(answer.weights * relative, 2.0)
+
+
+def of_forced(call: Any, answer: Answer, off: Array) -> tuple[Array, Array]:
+    """How far each weight may be off once one of its row is forced, and how much of the rest is.
+
+    The rest is divided by its sum R, which is off by the sum E of the errors e of its parts: so a
+    share is off by (e + share · E) / (R − E). Where E reaches R, rounding decides whether the rest
+    is zero, which is shared alike instead: a jump. The second result is E / R (B, H, Q, 1).
+
+    Args:
+        call: with a `force` among its edits.
+        answer: the truth.
+        off: how far the weights may be off before.
+    """
+    query, key, value, heads = next(given for name, *given in call.edits if name == "force")
+    _, H, Q, K = call.full
+    cell = cells(Q, K, H, (query, key), heads) & answer.seen
+    before = answer.unforced
+    # softmax is computed in float32 or better, whose smallest numbers are lost
+    lost = np.finfo(np.float64 if call.dtype == "float64" else np.float32).tiny
+    off = off + lost * (before > 0)
+    rest, error = np.where(cell, 0, before), np.where(cell, 0, off)
+    total, noise = rest.sum(-1, keepdims=True), error.sum(-1, keepdims=True)
+    unsure = np.where(noise > 0, noise / np.maximum(total, 1e-300), 0)
+    share = rest / np.where(total > 0, total, 1)
+    moved = (error + share * noise) / np.maximum(total - noise, 1e-300)
+    left = np.maximum(before.sum(-1, keepdims=True) - value, 0)
+    around = off.sum(-1, keepdims=True)
+    scaled = left * np.minimum(np.where(noise > 0, moved, 0), 1) + share * around
+    scaled = np.where(unsure >= 1, answer.seen * (left + around), scaled)
+    rows = cell.any(-1, keepdims=True)
+    return np.where(rows, np.where(cell, 0, scaled), off), np.where(rows, unsure, 0)
 
 
 def of_reading(answer: Answer, off: Array, v: Array, eps: float) -> Array:

@@ -33,7 +33,7 @@ SAVED = Path(__file__).parents[2] / "docs" / "benchmarks" / "cpu-fuzz.json"
 MUST, AIM = 100_000, 1_000_000
 KINDS = (
     *("function", "score", "select", "rule", "bias", "dtype", "backend", "edit"),
-    *("strides", "magnitude", "sizes", "also"),
+    *("strides", "magnitude", "sizes", "also", "unsure"),
 )
 
 
@@ -77,6 +77,7 @@ def run(seed: int, numbers: list[int]) -> Tally:
             kinds = [f"{kind} refused" if kind.startswith("backend ") else kind for kind in kinds]
         if drawn.luck is not None:
             tally.luck = tally.luck[0] + drawn.luck[0], tally.luck[1] + drawn.luck[1]
+        kinds += [f"unsure {note}" for note in drawn.notes]
         tally.counts.update(kinds)
         tally.calls += 1
     return tally

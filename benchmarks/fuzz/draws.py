@@ -44,6 +44,7 @@ class Call:
     direction_seed: int = 0
     spoil: float | None = None
     tags: dict[str, str] = field(default_factory=dict)
+    notes: set[str] = field(default_factory=set)  # what could not be judged as closely
     luck: tuple[float, float] | None = None  # draws of the likeliest keys beyond the expected
 
     @property

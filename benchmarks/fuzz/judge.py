@@ -4,7 +4,7 @@ An answer may err twice as much as plain PyTorch does on the same row, and on to
 rounding alone explains (`bounds.py`): a tiny call of plain PyTorch may be exact by luck.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,22 +12,13 @@ import torch
 from torch import Tensor
 
 from benchmarks.fuzz import bounds, gradients, ours, plain, truth
+from benchmarks.fuzz.bounds import Units
 from benchmarks.fuzz.chance import DTYPES
 from benchmarks.fuzz.draws import Call
 from benchmarks.fuzz.errors import Wrong
 from benchmarks.fuzz.truth import Answer, Array
 
 DISCRETE = ("hard", "straight_through", "top_k")
-
-
-@dataclass(frozen=True)
-class Units:
-    """Spacings of floating point in a call: of its sums, its factors, its weights, its result."""
-
-    scores: float
-    factors: float
-    weights: float
-    stored: float
 
 
 def units(call: Call, *, formed: bool = False) -> Units:
@@ -63,11 +54,16 @@ def floor(call: Call, exact: Answer, of: Units) -> dict[str, Array]:
     """What rounding explains, of logits, weights and what is read."""
     select = effective_select(call)
     off = bounds.of_scores(call, of, exact)
-    weights = bounds.of_weights(select, exact, off, of.weights)
-    if any(each[0] == "force" for each in call.edits):  # the rest of a row is divided by its sum
-        weights = exact.seen * np.minimum(50 * weights.max(-1, keepdims=True, initial=0), 1.0)
+    unforced = replace(exact, weights=exact.unforced)
+    weights = bounds.of_weights(select, unforced, off, of.weights)
     if select[0] in DISCRETE[:2]:
         weights = 0 * weights
+    if any(each[0] == "force" for each in call.edits):
+        with np.errstate(all="ignore"):
+            weights, unsure = bounds.of_forced(call, exact, weights)
+        if (unsure >= 1).any():
+            call.notes.add("force where rounding may empty the rest")
+        weights = weights + 4 * of.weights * exact.weights
     read = bounds.of_reading(exact, weights, call.v, of.weights)
     return {"scores": off, "weights": weights, "out": read}
 

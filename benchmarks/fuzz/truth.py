@@ -21,6 +21,7 @@ class Answer:
     seen: Array  # (B, H, Q, K), by the rule and by the bias
     weights: Array  # (B, H, Q, K)
     out: Array  # (B, H, Q, Dv)
+    unforced: Array  # the weights before one of them was forced
 
 
 def share_heads(x: Array, heads: int) -> Array:
@@ -371,13 +372,14 @@ def attention(call: Any, given: Any = None, only: Array | None = None) -> Answer
     name, *parameters = select
     open_to = visible if only is None else visible & only
     weights = SELECTS[name](np.where(open_to, found / heat, -np.inf), *parameters)
+    unforced = weights
     if "force" in edits:
         query, key, value, heads = edits["force"]
         weights = force(weights, visible, cells(Q, K, H, (query, key), heads), value)
     if "ablate" in edits:
         weights = np.where(np.isin(np.arange(H), edits["ablate"][0])[:, None, None], 0, weights)
     out = weights @ share_heads(v, H)
-    return Answer(np.where(visible, found / heat, -np.inf), visible, weights, out)
+    return Answer(np.where(visible, found / heat, -np.inf), visible, weights, out, unforced)
 
 
 def log_probability(logits: Array, index: Array) -> Array:
