@@ -121,6 +121,8 @@ class EagerAttention:
         """What the function gives; only an edited softmax gives anything else."""
         kind, name = self._kinds.get(func) or self._kind_of(func)
         if kind == PRODUCT:
+            if not self._traces and not kwargs and _has_weight(args):
+                return func(*args, **kwargs)
             return self._multiply(func, name, args, kwargs)
         if self._traces:
             if kind == SOFTMAX:
@@ -308,6 +310,11 @@ class EagerAttention:
             if not origin.meant:
                 self.host.meet()
             self.host.keep(source, edited=trace.edited)
+
+
+def _has_weight(args: tuple[Any, ...]) -> bool:
+    """Whether the last of a product's operands is a parameter: it is a layer then, no scores."""
+    return bool(args) and type(args[-1]) is torch.nn.Parameter
 
 
 def _tensors(given: Any) -> list[Tensor]:

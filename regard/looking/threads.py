@@ -1,7 +1,7 @@
 """Looks and edits that are open, by the thread that opened them."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -42,6 +42,10 @@ class Observers(TorchFunctionMode):
         """True if a look, an edit or a path is open."""
         return bool(self.looks or self.edits or self.paths)
 
+    def can_pause(self, module: nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """True if nothing in a module's call could matter, so that the mode may be off there."""
+        return False
+
 
 class _Local(threading.local):
     """What belongs to a thread: its observers, those that are set aside for now, and how it looks.
@@ -65,9 +69,13 @@ lock = threading.RLock()
 
 def here() -> Observers | None:
     """The observers of this thread, or those of the thread whose backward pass runs in it."""
-    for own in (local.aside, local.observers):
-        if own is not None and own.is_open():
-            return own
+    # every module asks this, so nothing is called on the way
+    own = local.aside
+    if own is not None and (own.paths or own.looks or own.edits):
+        return own
+    own = local.observers
+    if own is not None and (own.paths or own.looks or own.edits):
+        return own
     for mode in overrides._get_current_function_mode_stack():
         if isinstance(mode, Observers) and mode.is_open():
             return mode
@@ -98,7 +106,45 @@ def run_followed(
 ) -> Result:
     """What `run` gives, with the module noted as running wherever this thread follows it."""
     found = here()
-    entered = [] if found is None else [path for path in found.paths if path.enter(module)]
+    if found is None:
+        return run(*args, **kwargs)
+    return _run_on_paths(found.paths, module, run, args, kwargs)
+
+
+def run_module(run: Callable[..., Result], module: nn.Module, *args: Any, **kwargs: Any) -> Result:
+    """What `run(module, …)` gives, which is the module's call, noted as running.
+
+    The mode is off in a module in which nothing could matter to it.
+    """
+    found = here()
+    if found is None:
+        return run(module, *args, **kwargs)
+    given = (module, *args)
+    if not found.can_pause(module, args, kwargs):
+        return _run_on_paths(found.paths, module, run, given, kwargs)
+    mode = overrides._pop_mode()
+    try:
+        return _run_on_paths(found.paths, module, run, given, kwargs)
+    finally:
+        overrides._push_mode(mode)
+
+
+def _run_on_paths(
+    paths: list[Followed],
+    module: nn.Module,
+    run: Callable[..., Result],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Result:
+    if len(paths) == 1:
+        path = paths[0]
+        if not path.enter(module):
+            return run(*args, **kwargs)
+        try:
+            return run(*args, **kwargs)
+        finally:
+            path.leave()
+    entered = [path for path in paths if path.enter(module)]
     try:
         return run(*args, **kwargs)
     finally:
