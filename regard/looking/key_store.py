@@ -104,9 +104,9 @@ class KeyStore:
             self._has_moved = False
         self._heard = len(self._orders)
         # what nobody counts, or somebody wrote in place, may be written again
-        copies = self._copy or k.is_inference() or k._version > 0
-        used = written() if copies and written else k.shape[2]
         logs = self._logs.setdefault(name, [])
+        copies = self._copy or k.is_inference() or k._version > 0 or _has_room(logs, k)
+        used = written() if copies and written else k.shape[2]
         placed = self._continued(name, entry, k, new, used, followed)
         if (
             placed is None
@@ -172,6 +172,12 @@ class KeyStore:
     def _since(self, log: KeyLog, k: Tensor) -> list[Order]:
         """How rows may have been moved since the last call of a log."""
         return [order for order in self._orders[log.heard :] if len(order.parents) == len(k)]
+
+
+def _has_room(logs: list[KeyLog], k: Tensor) -> bool:
+    """Whether as many keys were handed in before, of which the last were not written."""
+    spans = [log.last for log in logs]
+    return any(span.stop - span.start < span.width == k.shape[2] for span in spans)
 
 
 def has_keys(tensors: list[Tensor], keys: int | None) -> bool:

@@ -198,7 +198,8 @@ def trimmed(kept: Kept) -> Kept:
 def written_keys(call: Call) -> int:
     """How many of the first keys any query of a call may see, by its mask; all if there is none.
 
-    Where nothing but the weights is known, for which q has no width, those that are read.
+    Where nothing but the weights is known, for which q has no width and the score is none of ours,
+    those that are read.
     """
     K = call.k.shape[2]
     masks = [part.mask for part in _required(call.rule) if isinstance(part, rules.Given)]
@@ -206,8 +207,8 @@ def written_keys(call: Call) -> int:
         values = call.bias.values
         masks.append(values > torch.finfo(values.dtype).min)
     masks = [mask for mask in masks if mask.dim() and mask.shape[-1] == K]
-    if not call.q.shape[3]:
-        masks.append(call.score(call.q, call.k) != 0)
+    if not call.q.shape[3] and not isinstance(call.score, known):
+        masks.append(call.score(call.q, spread(call.k, call.q.shape[1])) != 0)
     seen = [mask.flatten(0, -2).any(0) if mask.dim() > 1 else mask for mask in masks]
     places = torch.stack(seen).all(0).nonzero().flatten().tolist() if seen else []
     return places[-1] + 1 if places else K

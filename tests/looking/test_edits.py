@@ -303,6 +303,19 @@ def test_a_key_that_is_hidden_from_every_query_exists_and_one_behind_it_does_not
         model(q, k.mul_(1))
 
 
+@pytest.mark.parametrize("width", [0, 4])
+def test_keys_that_are_handed_in_twice_are_no_cache_that_grew(width):
+    class Attention(nn.Module):
+        def forward(self, q, k):
+            return regard.weigh(q, k, rule=torch.tensor([True, True, False]))
+
+    model, q, k = Attention(), torch.randn(2, 6, 1, width), torch.randn(2, 3, 3, width)
+    with edit(model, {"Attention": edits.hide([(0, 0)])}), look(model) as seen:
+        for _ in range(3):
+            assert model(q, k).eq(torch.tensor([0.0, 1.0, 0.0])).all()
+    assert seen["Attention"].weights()[..., 1].eq(1).all()
+
+
 def test_what_is_no_change_is_refused():
     words = "edit: expected a change of 'own' as a callable from Call to Call, got .*Ablate"
     with pytest.raises(ValueError, match=words):
