@@ -289,7 +289,7 @@ def _said(call: Call) -> Tensor:
     A head that is not heard says nothing: 0 for all that it sees.
     """
     scores = _logits(call)
-    said = scores if call.select is softmax else logs(call.select(scores))
+    said = scores if call.select is softmax else logs(call.select, scores)
     if call.heads is None:
         return said
     return said.where(call.heads[:, None, None], scores.masked_fill(scores != HIDDEN, 0))

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.check import Number
 from regard.functional.precision import wide
 from regard.functional.scores import picked
-from regard.functional.selects import HIDDEN, Drawn, Gaussian, Sampled, Select, local
+from regard.functional.selects import HIDDEN, Drawn, Gaussian, Sampled, Select, local, softmax
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,18 @@ def drawn(select: Select, scores: Callable[[], Tensor]) -> Select:
     return select
 
 
-def logs(weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
-    """Logits that a softmax turns into these weights; −inf, with no gradient, for a zero."""
-    none = weights <= 0
-    return weights.masked_fill(none, 1).log().masked_fill(none, HIDDEN)
+def logs(select: Select, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+    """Logits that a softmax turns into the weights which a select gives; −inf for a zero.
+
+    Of a softmax at another temperature nothing underflows. Elsewhere a weight that is all but zero,
+    whose logarithm is too steep for the dtype, passes no gradient on.
+    """
+    while isinstance(select, Heated):
+        scores, select = select.scores(scores), select.select
+    if select is softmax:
+        blind = (scores == HIDDEN).all(-1, keepdim=True)
+        return scores.masked_fill(blind, 0).log_softmax(-1).masked_fill(blind, HIDDEN)
+    weights = select(scores)
+    none, steep = weights <= 0, weights < 1024 * torch.finfo(weights.dtype).tiny
+    found = torch.where(steep, weights.detach(), weights).masked_fill(none, 1).log()
+    return found.masked_fill(none, HIDDEN)

@@ -63,6 +63,28 @@ def test_no_temperature_makes_what_is_seen_unseen():
 def test_the_softmax_of_logs_is_the_weights_and_zeros_pass_no_gradient():
     s = scores().requires_grad_()
     w = selects.sparsemax(s)
-    assert_close(selects.softmax(logs(w)), w)
-    logs(w)[w > 0].sum().backward()
+    assert_close(selects.softmax(logs(selects.sparsemax, s)), w)
+    logs(selects.sparsemax, s)[w > 0].sum().backward()
     assert s.grad.isfinite().all()
+
+
+NEARLY = {
+    "heated": Heated(selects.softmax, 0.5),
+    "forced": Forced(Heated(selects.softmax, 0.5), torch.ones(1, 1, 1).bool(), 3, 0.5),
+    "own": lambda s: selects.softmax(2 * s),
+}
+
+
+@pytest.mark.parametrize("select", NEARLY)
+def test_logs_of_weights_that_are_all_but_zero_have_finite_gradients(select):
+    s = torch.tensor([[[[0.0, -46.0, -48.5, -60.0]]]], requires_grad=True)
+    select = NEARLY[select]
+    found = logs(select, s)
+    grad = torch.autograd.grad(5 * found.masked_fill(found.isinf(), 0).sum(), s)[0]
+    assert grad.isfinite().all()
+
+
+def test_logs_of_a_heated_softmax_do_not_underflow():
+    s = torch.tensor([[[[0.0, -30.0, -200.0, -torch.inf]], [[-torch.inf] * 4]]])
+    expected = torch.tensor([[[[0.0, -60.0, -400.0, -torch.inf]], [[-torch.inf] * 4]]])
+    assert_close(logs(Heated(selects.softmax, 0.5), s), expected)
