@@ -251,6 +251,8 @@ def resolved(
     if (must | may_not).all() or forced:  # equals are cut by order
         return exact
     chosen = support(call, result) & exact.seen
+    if call.function == "attend" and not look:
+        chosen = read_keys(result, call, (must, may_not, n), chosen)
     if (chosen & may_not).any():
         where = [int(i) for i in np.argwhere(chosen & may_not)[0]]
         raise Wrong(f"select {effective_select(call)[0]}: key {where} is not among the best {n}")
@@ -260,6 +262,22 @@ def resolved(
             raise Wrong(f"select {effective_select(call)[0]}: not {n} of the best keys are read")
         only = np.where(only.any(-1, keepdims=True), only, True)
         return truth.attention(call, only=only)
+
+
+def read_keys(result: ours.Result, call: Call, choice: tuple[Any, ...], seen: Array) -> Array:
+    """Where one key of equals is read, the one whose value came back; else what a look saw.
+
+    Another backend, or the rows of a look, may round a tie to the other side.
+    """
+    must, may_not, n = choice
+    if n != 1:
+        return seen
+    off = result.value.detach().double().numpy()[..., None, :]
+    off = np.abs(off - truth.share_heads(call.v, call.full[1])[:, :, None]).max(-1, initial=0)
+    nearest = np.where(may_not, np.inf, off)
+    read = np.arange(call.full[3]) == nearest.argmin(-1)[..., None]
+    unsure = ~(must | may_not).all(-1, keepdims=True)
+    return np.where(unsure, read & ~may_not, seen)
 
 
 def heard(call: Call) -> Array:
@@ -323,6 +341,9 @@ def check_look(call: Call, result: ours.Result, exact: Answer) -> None:
         )
         of = units(call, formed=True)
         room = 2 * floor(call, exact, of)["weights"].max(initial=0) + 2 * of.stored
+        if effective_select(call)[0] in DISCRETE:  # of a tie they may choose another key
+            must, may_not, _ = open_choice(call, exact, bounds.of_scores(call, of, exact))
+            room = room if (must | may_not)[b, h, queries].all() else 1.0 + room
         if not difference <= room:
             raise Wrong(f"look: rows differ from weights by {difference:.1e}")
     if effective_select(call)[0] == "sampled":

@@ -338,11 +338,12 @@ def force(weights: Array, seen: Array, cell: Array, value: float) -> Array:
     cell = cell & seen
     rest = np.where(cell, 0, weights)
     left, total = rest.sum(-1, keepdims=True), weights.sum(-1, keepdims=True)
+    some = left.real > 0
     others = seen & ~cell
     count = others.sum(-1, keepdims=True)
-    scaled = np.where(left > 0, rest * ((total - value) / np.where(left > 0, left, 1)), 0)
+    scaled = rest * ((total - value) / np.where(some, left, 1))
     alike = others * ((total - value) / np.maximum(count, 1))
-    changed = np.where(cell, value, np.where(left > 0, scaled, alike))
+    changed = np.where(cell, value, np.where(some, scaled, alike))
     return np.where(cell.any(-1, keepdims=True), changed, weights)
 
 
