@@ -150,7 +150,10 @@ def campaign(seed: int, calls: int | None, seconds: float | None, jobs: int) -> 
             for each in done:
                 numbers = running.pop(each)
                 try:
-                    tally.add(each.result())
+                    found = each.result()
+                    tally.add(found)
+                    for number, what in found.failures:
+                        print(f"fuzz: call {number} is wrong: {what}", file=sys.stderr, flush=True)
                 except Exception as error:
                     what = f"a call up to {numbers[-1]} ended its process: {error!r}"
                     tally.failures.append((numbers[0], what))
@@ -185,11 +188,12 @@ def save(tally: Tally, given: argparse.Namespace, path: Path) -> None:
     counts, seed = tally.counts, given.seed
     limits = [f" --{name} {n:.12g}" for name in ("calls", "seconds") if (n := getattr(given, name))]
     command = f"python -m benchmarks fuzz --seed {seed}{''.join(limits)}"
+    unsure = sum(n for kind, n in counts.items() if kind.startswith("unsure"))
     measured = (
         f"{_so_far(tally)}; of them {counts['also gradient']:,} with gradients, "
         f"{counts['also looked at']:,} looked at, {counts['also autocast']:,} under autocast, "
         f"{sum(n for k, n in counts.items() if k.startswith('backend') and 'refused' in k):,} "
-        f"refused in words; `{command}`"
+        f"refused in words; {unsure:,} judged less closely, where rounding decides; `{command}`"
     )
     claim = "random calls held to an independent float64 program, all mechanisms and backends"
     met = not tally.failures and tally.calls >= MUST

@@ -11,7 +11,7 @@ from regard.functional import attention, rules, scores, selects
 from regard.kernels import sdpa
 from regard.looking import sight
 
-CALLS = 250
+CALLS = 60
 
 
 def failures(numbers) -> Iterator[str]:
@@ -109,6 +109,13 @@ def test_the_truth_by_hand():
     np.testing.assert_allclose(truth.softmax(row), [[[[0.25, 0.75]]]])
     np.testing.assert_allclose(truth.sparsemax(np.array([[[[1.0, 0.5]]]])), [[[[0.75, 0.25]]]])
     assert [truth.bucket(-d, 4, False, 8) for d in range(6)] == [0, 1, 2, 2, 3, 3]
+
+
+def test_a_forced_weight_whose_rest_underflows_is_counted_apart_and_a_plain_one_is_not():
+    for number, expected in ((24978, 1), (273, 0)):
+        tally = campaign.run(24, [number])
+        unsure = tally.counts["unsure force where rounding may empty the rest"]
+        assert (unsure, tally.failures) == (expected, [])
 
 
 def test_a_failure_comes_with_the_command_that_shows_it_again():
