@@ -51,7 +51,7 @@ class Editing:
         if source is None or not has_keys(source.tensors, source.keys):
             self._asked.setdefault(name, _Asked())
             return
-        make, tensors, keys = source
+        make, tensors, keys, _ = source
         q, k = tensors[0], tensors[keys or 0]
         self._note(q, k, (lambda: written_keys(make(*tensors))) if len(tensors) > 2 else None)
 

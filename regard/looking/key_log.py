@@ -5,7 +5,7 @@ keys begin with what the ones before ended with, bit for bit, they go on from th
 grows, one that lets its oldest keys go, and one that is written in place are all told by content.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -84,13 +84,16 @@ class KeyLog:
         self._tables: tuple[int, Tensor | None] = (0, None)  # of so many moves
         self._rows: list[Tensor | None] = []  # of the last call, before each of the moves
         self.heard = 0  # how many orders there were at its last call; its store's business
+        self.own: int | None = None  # the number of the keys of its last call; the same
         if used is None:
             self._given = k, k._version
         else:
             self._own(_bits(k)[:, :, :used])
         self.last = KeySpan(self, 0, self.length, k.shape[2], k.shape[1], 0)
 
-    def place(self, k: Tensor, new: int, used: int, orders: Iterable[Order]) -> KeySpan | None:
+    def place(
+        self, k: Tensor, new: int, used: int, orders: Sequence[Order], first: int | None = None
+    ) -> KeySpan | None:
         """Where keys stand that go on from these, or are these; None if they do neither.
 
         Args:
@@ -98,10 +101,14 @@ class KeyLog:
             new: how many queries it has, hence new keys if any are.
             used: how many of the keys are written.
             orders: how rows may have been moved since the last call.
+            first: the number of the keys that they begin with, if it is known.
         """
         if not self._fits(k):
             return None
-        given, written = _bits(k), _bits(k)[:, :, :used]
+        given = _bits(k)
+        if not orders and first is not None and self._is_grown(k, new, first):
+            return self._added(given, self.last.start, self.last.stop + new, True)
+        written = given[:, :, :used]
         for order in orders:
             if found := self._continued(written, new, order.parents):
                 self.moves.append((self.length, order))
@@ -169,6 +176,16 @@ class KeyLog:
         if self._room is not None and self._room.shape[2] > self.length:
             self._room = self._kept().clone(memory_format=torch.contiguous_format)
 
+    def _is_grown(self, k: Tensor, new: int, first: int) -> bool:
+        """Whether keys are those of the last call, all of them, and as many new ones."""
+        last, K = self.last, k.shape[2]
+        return (
+            first == self.own
+            and last.heads == k.shape[1]
+            and last.stop == self.length
+            and last.stop - last.start == last.width == K - new
+        )
+
     def _is_changed(self) -> bool:
         return self._given is not None and self._given[0]._version != self._given[1]
 
@@ -216,8 +233,9 @@ class KeyLog:
     def _append(self, k: Tensor) -> None:
         """Add a copy of new keys; room is made for a sixteenth more at a time."""
         kept, n = self._kept(), k.shape[2]
-        once = k[:, :: k.shape[1] // kept.shape[1]]
-        if not torch.equal(k, _spread(once, k.shape[1])):
+        repeats = k.shape[1] // kept.shape[1]
+        once = k if repeats == 1 else k[:, ::repeats]
+        if once is not k and not torch.equal(k, _spread(once, k.shape[1])):
             # heads that were alike so far are so no more
             kept, once = _spread(kept, k.shape[1]), k
         B, H, K, D = kept.shape

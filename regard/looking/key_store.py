@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.looking.key_log import KeyLog, KeySpan, Order
+from regard.looking.key_origins import Origin
 
 # Sequences that may alternate in one attention, as with and without a prompt under guidance.
 MOST_LOGS = 4
@@ -86,6 +87,7 @@ class KeyStore:
         written: Callable[[], int] | None,
         *,
         followed: bool = True,
+        origin: Origin | None = None,
     ) -> Placed:
         """Where the keys of a call of the module `name` stand.
 
@@ -96,6 +98,7 @@ class KeyStore:
             written: how many of the keys any query may see, asked only where it may matter; None
                 is all of them.
             followed: whether the rows of a look go with rows that are found to be moved.
+            origin: which keys these are and begin with, if that is known.
         """
         if entry.run != self._run:
             self._run = entry.run
@@ -107,7 +110,8 @@ class KeyStore:
         logs = self._logs.setdefault(name, [])
         copies = self._copy or k.is_inference() or k._version > 0 or _has_room(logs, k)
         used = written() if copies and written else k.shape[2]
-        placed = self._continued(name, entry, k, new, used, followed)
+        origin = None if copies else origin
+        placed = self._continued(name, entry, k, new, used, followed, origin)
         if (
             placed is None
             and written
@@ -129,13 +133,21 @@ class KeyStore:
             logs.insert(0, placed.span.log)
         del logs[MOST_LOGS * max(log.use for log in logs) :]
         placed.span.log.heard = len(self._orders)
+        placed.span.log.own = None if origin is None else origin.own
         self._uses[name] = placed.use
         if placed.use > 1:
             self._shared.add(entry.time)
         return placed
 
     def _continued(
-        self, name: str, entry: Entry, k: Tensor, new: int, used: int, followed: bool
+        self,
+        name: str,
+        entry: Entry,
+        k: Tensor,
+        new: int,
+        used: int,
+        followed: bool,
+        origin: Origin | None = None,
     ) -> Placed | None:
         """A call whose keys are known, or go on from those that are."""
         # uses of a shared layer may have the same memory
@@ -147,7 +159,8 @@ class KeyStore:
             logs = [log for log in logs if log.is_given(k)]
         for log in logs:
             before, first = len(log.moves), not log.last.is_later
-            if span := log.place(k, new, used, self._since(log, k)):
+            first_keys = None if origin is None else origin.first
+            if span := log.place(k, new, used, self._since(log, k), first_keys):
                 self._has_moved |= len(log.moves) > before
                 return Placed(log.use, span, is_second=first)
         for log in logs:

@@ -123,6 +123,7 @@ class Seen:
             k,
             q.shape[2],
             (lambda: written_keys(source.make(*source.tensors))) if masked else None,
+            origin=source.origin,
             followed=watching.follows_rows(),
         )
 

@@ -17,6 +17,7 @@ from regard.functional.edited import part
 from regard.functional.precision import autocast_as_now
 from regard.functional.scores import known
 from regard.looking.key_log import CHANGED, KeyLog, KeySpan
+from regard.looking.key_origins import Origin
 from regard.looking.key_store import Placed
 
 # So many masks are compared with a new one: two kinds, as of self- and cross-attention, are usual.
@@ -30,11 +31,13 @@ class Source(NamedTuple):
         make: from as many tensors to the call.
         tensors: all that are needed, detached; the queries first, if `keys` are given.
         keys: which of them are the keys (B, H, K, D) as they were handed in; None if none is.
+        origin: which keys these are and begin with, if that is known.
     """
 
     make: Callable[..., Call]
     tensors: list[Tensor]
     keys: int | None = None
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +159,7 @@ class Recorder:
 
     def keep(self, source: Source, why: Callable[[], Why], placed: Placed | None) -> Kept:
         """A call to be made again later; where its keys are placed, they are kept there."""
-        make, tensors, keys = source
+        make, tensors, keys, _ = source
         autocast = autocast_as_now(tensors[0].device) if tensors else nullcontext
         if placed is None:
             return Kept(make, tuple(self._kept(x) for x in tensors), why, autocast)

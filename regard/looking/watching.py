@@ -13,6 +13,7 @@ from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, tensors_of
 from regard.looking import foreign, hugging_face, leaf_modules, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
+from regard.looking.key_origins import KeyOrigins, key_of
 from regard.looking.record import Source, readable_source, source
 from regard.looking.threads import Followed, Observers
 
@@ -191,6 +192,7 @@ class _Watcher(Observers):
         # whether a function always passes as it is (True), or while nothing is followed (False)
         self._passes: dict[Any, bool | None] = {}
         self._modules = leaf_modules.Leaves()
+        self._origins = KeyOrigins()
 
     def can_pause(self, module: nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
         """True if nothing is followed and the module cannot attend, and it would be seen now."""
@@ -204,6 +206,7 @@ class _Watcher(Observers):
         """Let go of everything that is followed or known of a model."""
         self.eager.forget()
         self._modules.clear()
+        self._origins.clear()
 
     def __torch_function__(
         self,
@@ -223,6 +226,10 @@ class _Watcher(Observers):
         if threads.local.aside is not None:
             return func(*args, **kwargs)
         if func not in foreign.SEEN:
+            if func is torch.cat:
+                out = self.eager.run(func, args, kwargs)
+                self._origins.note_cat(out, *args, **kwargs)
+                return out
             if func in _MOVES:
                 _move(*args, **kwargs)
             elif func not in self._passes:
@@ -245,7 +252,10 @@ class _Watcher(Observers):
         out = func(*args, **kwargs)
         if self.looks:
             with _looking_away(), _unrecorded():
-                _keep(foreign.read(func, args, kwargs), lambda: foreign.WHY)
+                source = foreign.read(func, args, kwargs)
+                if func in foreign.SDPA:
+                    source = source._replace(origin=self._origins.of(key_of(args, kwargs)))
+                _keep(source, lambda: foreign.WHY)
         return out
 
 

@@ -1,0 +1,89 @@
+"""Keys that `torch.cat` joined are known to go on from those before, until anybody writes."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from regard import look, weigh
+from regard.looking import key_log
+from regard.looking.key_origins import KeyOrigins
+
+B, H, D = 2, 3, 4
+
+
+class Cached(nn.Module):
+    """Attends to a cache, as models of other people do."""
+
+    def forward(self, q, k):
+        return F.scaled_dot_product_attention(q, k, k)
+
+
+def keys(n):
+    return torch.randn(B, H, n, D)
+
+
+def steps(write=lambda k: None):
+    """The sights of a cache that grows by `torch.cat`, the weights expected, and its logs."""
+    model, k, expected = Cached(), keys(4), []
+    with look(model) as seen:
+        for step in range(6):
+            if step:
+                k = torch.cat([k, keys(1)], dim=-2)
+            if step == 3:
+                write(k)
+            q = keys(1)
+            model(q, k)
+            expected.append(weigh(q, k))
+    sight = seen["Cached"]
+    return sight, expected, {id(kept.span.log) for kept in sight.calls}
+
+
+def test_keys_that_were_joined_are_not_compared(monkeypatch):
+    compared = []
+    are_equal = key_log.KeyLog._are_equal
+    monkeypatch.setattr(
+        key_log.KeyLog, "_are_equal", lambda *args: compared.append(1) or are_equal(*args)
+    )
+    sight, expected, logs = steps()
+    assert len(logs) == 1 and not compared
+    assert all(torch.equal(c.weights(), w) for c, w in zip(sight.calls, expected, strict=True))
+
+
+@pytest.mark.parametrize("part", [slice(0, 2), slice(-1, None)], ids=["old", "new"])
+def test_keys_that_were_written_into_after_they_were_joined_are_read_as_they_ran(part):
+    sight, expected, logs = steps(lambda k: k[:, :, part].add_(1))
+    assert len(logs) == (2 if part.start == 0 else 1)
+    assert all(torch.equal(c.weights(), w) for c, w in zip(sight.calls, expected, strict=True))
+
+
+def test_only_two_that_are_joined_along_their_keys_in_order_go_on():
+    origins, k, new = KeyOrigins(), keys(4), keys(1)
+    own = origins.of(k).own
+    joined = torch.cat([k, new], -2)
+    origins.note_cat(joined, [k, new], -2)
+    assert origins.of(joined).first == own and origins.of(k).own == own
+    for parts, dim in (([new, k], 2), ([k, new, new], 2), ([k, k], 1)):
+        out = torch.cat(parts, dim)
+        origins.note_cat(out, parts, dim)
+        assert origins.of(out).first is None
+    joined.zero_()
+    assert origins.of(joined).first is None
+
+
+def test_keys_of_which_no_version_is_counted_have_no_origin():
+    origins = KeyOrigins()
+    with torch.inference_mode():
+        k = keys(4)
+        assert origins.of(k) is None
+        out = torch.cat([k, keys(1)], 2)
+        origins.note_cat(out, [k, k], 2)
+        assert origins.of(out) is None
+
+
+def test_a_tensor_that_is_gone_is_forgotten():
+    origins, k = KeyOrigins(), keys(4)
+    origins.of(k)
+    assert origins._found
+    del k
+    assert not origins._found
