@@ -177,8 +177,9 @@ def test_a_look_under_autocast_sees_the_weights_that_were_read(score, select):
     torch.testing.assert_close(weights.float() @ call.v, out.float(), atol=3e-2, rtol=3e-2)
 
 
+# Elsewhere a scale that is no power of two is rounded into q, for gradients of large scores.
 @pytest.mark.parametrize("length", [7, 63])
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", [score for score in SCORES if score != "negative dot"])
 def test_a_gradient_that_is_wanted_changes_no_bit_of_the_answer(score, length):
     call = asked(Sizes(Q=length, K=length, D=16), score=score)
     for backend in TRAINED:

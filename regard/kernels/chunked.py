@@ -152,8 +152,9 @@ def _open(pieces: Call) -> Tensor:
         return _dense(pieces)
     assert isinstance(pieces.score, folds) and isinstance(pieces.rule, Given)
     q, k, scale = pieces.score.fold(pieces.q, pieces.k)
+    q, left = sdpa.fold_scale(q, k, pieces.v, scale)
     return F.scaled_dot_product_attention(
-        q, k, pieces.v, pieces.rule.mask, pieces.dropout, scale=scale
+        q, k, pieces.v, pieces.rule.mask, pieces.dropout, scale=left
     )
 
 

@@ -4,6 +4,8 @@ Takes every score that folds into a dot product (dot, scaled dot, cosine, genera
 the softmax. A rule other than `causal`, and any bias, is spelled out as a (Q, K) mask.
 """
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -53,6 +55,7 @@ def fused(
     Q, K = q.shape[2], k.shape[2]
     if Q < K or (Q == K and not dropout and _short(q, k)):
         return _call(q, k, v, _lower_right(q, k), scale, dropout)
+    q, scale = fold_scale(q, k, v, scale)
     out = F.scaled_dot_product_attention(
         q[:, :, Q - K :], k, v, None, dropout, True, scale=scale, enable_gqa=_grouped(q, k)
     )
@@ -65,9 +68,31 @@ def _call(
 ) -> Tensor:
     if dropout == 0 and (_decodes(q, k) or _short(q, k)):
         return _product(q, k, v, mask, root_scale(q) if scale is None else scale)
+    q, scale = fold_scale(q, k, v, scale)
     return F.scaled_dot_product_attention(
         q, k, v, mask, dropout, scale=scale, enable_gqa=_grouped(q, k)
     )
+
+
+def fold_scale(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> tuple[Tensor, float | None]:
+    """Queries and a scale for the same scores, of which PyTorch's CPU kernel gives right gradients.
+
+    Its backward rounds a scaled product otherwise than its forward, which the exponential of large
+    scores makes infinite: from 10⁸ on. A power of two rounds nothing.
+    """
+    if q.device.type != "cpu":
+        return q, scale
+    learns = q.requires_grad or k.requires_grad or v.requires_grad
+    if not (learns and torch.is_grad_enabled()) or _is_exact(q.shape[-1], scale):
+        return q, scale
+    return q * (root_scale(q) if scale is None else scale), 1.0
+
+
+def _is_exact(width: int, scale: float | None) -> bool:
+    """True if the scale is a power of two, as 1/√D is where D is one of four."""
+    if scale is None:
+        return width > 0 and width & (width - 1) == 0 and width % 3 == 1
+    return abs(math.frexp(scale)[0]) == 0.5
 
 
 def _grouped(q: Tensor, k: Tensor) -> bool:

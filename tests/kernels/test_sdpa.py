@@ -81,3 +81,19 @@ def test_one_query_of_many_heads_reads_what_pytorch_s_kernel_gives_it(hidden, mo
         ours = attend(q, k, v, **told)
         monkeypatch.setattr(sdpa, "_decodes", lambda q, k: False)
         torch.testing.assert_close(ours, attend(q, k, v, **told), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "rule", [None, rules.causal, rules.window(2)], ids=["all", "causal", "near"]
+)
+@pytest.mark.parametrize("scale", [None, -0.3, 0.3, 1.0])
+@pytest.mark.parametrize("width", [3, 4, 32])
+def test_gradients_of_large_scores_are_those_of_the_reference(width, scale, rule):
+    leaves = [torch.randn(1, 2, 40, width).mul_(1e6).requires_grad_() for _ in range(2)]
+    leaves.append(torch.randn(1, 2, 40, width, requires_grad=True))
+    found = []
+    for backend in ("sdpa", "reference"):
+        with use_backend(backend):
+            out = attend(*leaves, score=scores.Dot(scale), rule=rule)
+        found.append(torch.autograd.grad(out.sum(), leaves[2])[0])
+    torch.testing.assert_close(*found)
