@@ -14,6 +14,7 @@ from torch import Tensor
 from benchmarks.fuzz import bounds, gradients, ours, plain, truth
 from benchmarks.fuzz.bounds import Units
 from benchmarks.fuzz.chance import DTYPES
+from benchmarks.fuzz.choices import nearest_choice
 from benchmarks.fuzz.draws import Call
 from benchmarks.fuzz.errors import Wrong
 from benchmarks.fuzz.truth import Answer, Array
@@ -247,37 +248,29 @@ def resolved(
         return exact
     off = bounds.of_scores(call, of, exact)
     must, may_not, n = open_choice(call, exact, off)
-    forced = any(each[0] == "force" for each in call.edits)
-    if (must | may_not).all() or forced:  # equals are cut by order
+    if (must | may_not).all():  # equals are cut by order
         return exact
+
+    def among(only: Array) -> Answer:
+        """The answer where these keys alone may be chosen; a row that has none sees none."""
+        with np.errstate(all="ignore"):
+            return truth.attention(call, only=np.where(only.any(-1, keepdims=True), only, True))
+
+    forced = any(each[0] == "force" for each in call.edits)
+    if forced or (call.function == "attend" and not look):
+        # a look, or another backend, may round a tie to the other side: what came back tells
+        part = "out" if call.function == "attend" and not look else "weights"
+        found = (result.seen if look else result.value).detach().double().numpy()
+        only = nearest_choice(must, may_not, n, lambda keys: getattr(among(keys), part), found)
+        return among(only)
     chosen = support(call, result) & exact.seen
-    if call.function == "attend" and not look:
-        chosen = read_keys(result, call, (must, may_not, n), chosen)
     if (chosen & may_not).any():
         where = [int(i) for i in np.argwhere(chosen & may_not)[0]]
         raise Wrong(f"select {effective_select(call)[0]}: key {where} is not among the best {n}")
     only = chosen | must
-    with np.errstate(all="ignore"):
-        if (only.sum(-1) > n).any() or (exact.seen.any(-1) & ~only.any(-1) & heard(call)).any():
-            raise Wrong(f"select {effective_select(call)[0]}: not {n} of the best keys are read")
-        only = np.where(only.any(-1, keepdims=True), only, True)
-        return truth.attention(call, only=only)
-
-
-def read_keys(result: ours.Result, call: Call, choice: tuple[Any, ...], seen: Array) -> Array:
-    """Where one key of equals is read, the one whose value came back; else what a look saw.
-
-    Another backend, or the rows of a look, may round a tie to the other side.
-    """
-    must, may_not, n = choice
-    if n != 1:
-        return seen
-    off = result.value.detach().double().numpy()[..., None, :]
-    off = np.abs(off - truth.share_heads(call.v, call.full[1])[:, :, None]).max(-1, initial=0)
-    nearest = np.where(may_not, np.inf, off)
-    read = np.arange(call.full[3]) == nearest.argmin(-1)[..., None]
-    unsure = ~(must | may_not).all(-1, keepdims=True)
-    return np.where(unsure, read & ~may_not, seen)
+    if (only.sum(-1) > n).any() or (exact.seen.any(-1) & ~only.any(-1) & heard(call)).any():
+        raise Wrong(f"select {effective_select(call)[0]}: not {n} of the best keys are read")
+    return among(only)
 
 
 def heard(call: Call) -> Array:

@@ -1,0 +1,48 @@
+"""Which of keys that are equal but for rounding a call chose, told by what it gave."""
+
+from collections.abc import Callable, Iterator
+from itertools import combinations, islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+Flags = NDArray[np.bool_]
+
+# How many sets of keys are tried for a row.
+MOST_SETS = 300
+
+
+def nearest_choice(
+    must: Flags, may_not: Flags, n: int, answer: Callable[[Flags], Array], found: Array
+) -> Flags:
+    """Keys (B, H, Q, K) such that each row's answer is as near as can be to what was found.
+
+    Args:
+        must: keys that are among the best whatever rounding does.
+        may_not: keys that are not, whatever it does.
+        n: how many keys are chosen.
+        answer: from keys to rows (B, H, Q, D) of what is given for them.
+        found: what was given.
+    """
+    shape = must.shape
+    rows = zip(must.reshape(-1, shape[-1]), may_not.reshape(-1, shape[-1]), strict=True)
+    sets = [list(islice(_sets(best, lost, n), MOST_SETS)) for best, lost in rows]
+    chosen, least = must.copy(), np.full(shape[:-1], np.inf)
+    for i in range(max(map(len, sets), default=0)):
+        tried = np.stack([some[min(i, len(some) - 1)] for some in sets]).reshape(shape)
+        with np.errstate(all="ignore"):
+            off = np.abs(answer(tried) - found).max(-1, initial=0)
+        off = np.where(np.isnan(off), np.inf, off)
+        nearer = (off < least) | (i == 0)
+        chosen, least = np.where(nearer[..., None], tried, chosen), np.where(nearer, off, least)
+    return chosen
+
+
+def _sets(must: Flags, may_not: Flags, n: int) -> Iterator[Flags]:
+    """All sets of keys that a row may choose (K,), one at least."""
+    open_keys = np.flatnonzero(~must & ~may_not)
+    for some in combinations(open_keys, min(max(0, n - int(must.sum())), len(open_keys))):
+        chosen = must.copy()
+        chosen[list(some)] = True
+        yield chosen

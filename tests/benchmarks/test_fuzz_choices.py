@@ -1,0 +1,24 @@
+"""Of equal keys, the fuzzer takes those that a call is seen to have chosen."""
+
+import numpy as np
+
+from benchmarks.fuzz.choices import nearest_choice
+
+BEST = np.array([[[[True, False, False, False]]]])
+LOST = np.array([[[[False, False, False, True]]]])
+VALUES = np.array([1.0, 10.0, 100.0, 1000.0])
+
+
+def read(keys):
+    return (keys @ VALUES)[..., None]
+
+
+def test_of_equal_keys_the_one_is_taken_whose_value_came_back():
+    for key, value in ((1, 11.0), (2, 101.0)):
+        chosen = nearest_choice(BEST, LOST, 2, read, np.full((1, 1, 1, 1), value))
+        assert chosen[0, 0, 0].tolist() == [True, key == 1, key == 2, False]
+
+
+def test_a_key_that_is_not_among_the_best_is_never_taken():
+    chosen = nearest_choice(BEST, LOST, 2, read, np.full((1, 1, 1, 1), 1001.0))
+    assert chosen[0, 0, 0, 0] and not chosen[0, 0, 0, 3]
