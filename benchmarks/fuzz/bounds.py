@@ -109,6 +109,18 @@ def of_scores(call: Any, of: Any, answer: Answer) -> Array:
     return np.minimum(off, 2 * score[2] if score[0] == "clipped" else np.inf) / heat
 
 
+def of_places(answer: Answer, moved: Array) -> Array:
+    """How large each weight may become (B, H, Q, K), where logits move by more than 1 together.
+
+    Logits that are farther from what they should be than from one another may change places, so a
+    weight that should vanish may be all of its row.
+    """
+    logits = np.where(answer.seen, answer.logits, -np.inf)
+    with np.errstate(all="ignore"):
+        below = logits.max(-1, keepdims=True, initial=-np.inf) - logits
+        return np.where(answer.seen & (moved > 1), np.exp(np.minimum(moved - below, 0)), 0)
+
+
 def of_weights(select: Spec, answer: Answer, off: Array, eps: float) -> Array:
     """How far each weight may be off, if the logits are off by `off` and the rest by `eps`."""
     off = np.where(answer.seen, off, 0)
@@ -129,7 +141,8 @@ def of_weights(select: Spec, answer: Answer, off: Array, eps: float) -> Array:
         _, centre, width = select
         away = np.arange(K) - centre[..., None]
         relative = relative + eps * 4 * (away * away + np.abs(away * centre[..., None])) / width**2
-    return answer.seen * np.minimum(answer.weights * relative, 2.0)
+    room = np.maximum(answer.weights * relative, of_places(answer, 2 * twice * largest))
+    return answer.seen * np.minimum(room, 2.0)
 
 
 def of_forced(call: Any, answer: Answer, off: Array) -> tuple[Array, Array]:

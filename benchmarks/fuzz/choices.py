@@ -1,6 +1,6 @@
 """Which of keys that are equal but for rounding a call chose, told by what it gave."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, islice
 
 import numpy as np
@@ -14,7 +14,12 @@ MOST_SETS = 300
 
 
 def nearest_choice(
-    must: Flags, may_not: Flags, n: int, answer: Callable[[Flags], Array], found: Array
+    must: Flags,
+    may_not: Flags,
+    n: int,
+    answer: Callable[[Flags], Array],
+    found: Array,
+    likely: Sequence[Flags] = (),
 ) -> Flags:
     """Keys (B, H, Q, K) such that each row's answer is as near as can be to what was found.
 
@@ -24,10 +29,15 @@ def nearest_choice(
         n: how many keys are chosen.
         answer: from keys to rows (B, H, Q, D) of what is given for them.
         found: what was given.
+        likely: choices to try before any other; rows of another number of keys are passed over.
     """
     shape = must.shape
     rows = zip(must.reshape(-1, shape[-1]), may_not.reshape(-1, shape[-1]), strict=True)
     sets = [list(islice(_sets(best, lost, n), MOST_SETS)) for best, lost in rows]
+    for choice in likely:
+        for some, keys in zip(sets, choice.reshape(-1, shape[-1]), strict=True):
+            if keys.sum() == some[0].sum():
+                some.insert(0, keys)
     chosen, least = must.copy(), np.full(shape[:-1], np.inf)
     for i in range(max(map(len, sets), default=0)):
         tried = np.stack([some[min(i, len(some) - 1)] for some in sets]).reshape(shape)

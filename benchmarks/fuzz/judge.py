@@ -201,7 +201,9 @@ def check_edited_logits(call: Call, result: ours.Result, exact: Answer, of: Unit
         if (value[hidden] != -np.inf).any() or silent.any():
             raise Wrong("edited logits: a hidden key or an ablated head has a score")
         size = np.abs(np.where(np.isfinite(value), value, 0)).max(-1, keepdims=True, initial=0)
-        room = room + exact.weights * np.expm1(np.minimum(4 * of.stored * size, 50))
+        moved = 4 * of.stored * size
+        room = room + exact.weights * np.expm1(np.minimum(moved, 50))
+        room = np.maximum(room, bounds.of_places(exact, moved))
         weights = torch.from_numpy(truth.softmax(np.where(there[..., None], value, -np.inf)))
         total = exact.weights.sum(-1, keepdims=True)  # one forced weight may be all of a row
         weights = weights * torch.from_numpy(total)
@@ -261,7 +263,10 @@ def resolved(
         # a look, or another backend, may round a tie to the other side: what came back tells
         part = "out" if call.function == "attend" and not look else "weights"
         found = (result.seen if look else result.value).detach().double().numpy()
-        only = nearest_choice(must, may_not, n, lambda keys: getattr(among(keys), part), found)
+        known = [] if forced else [(support(call, result) & exact.seen & ~may_not) | must]
+        only = nearest_choice(
+            must, may_not, n, lambda keys: getattr(among(keys), part), found, known
+        )
         return among(only)
     chosen = support(call, result) & exact.seen
     if (chosen & may_not).any():
