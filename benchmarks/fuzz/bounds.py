@@ -138,11 +138,16 @@ def of_weights(select: Spec, answer: Answer, off: Array, eps: float) -> Array:
     below = np.where(answer.seen, np.where(np.isfinite(top), top, 0) - logits, 0)
     relative = relative + eps * np.minimum(below, 750)
     if select[0] == "gaussian":
-        _, centre, width = select
-        away = np.arange(K) - centre[..., None]
-        relative = relative + eps * 4 * (away * away + np.abs(away * centre[..., None])) / width**2
+        relative = relative + of_distance(select, K, eps)
     room = np.maximum(answer.weights * relative, of_places(answer, 2 * twice * largest))
     return answer.seen * np.minimum(room, 2.0)
+
+
+def of_distance(select: Spec, K: int, eps: float) -> Array:
+    """How far the factor of a gaussian may be off (B, H, Q, K), as a share of it."""
+    _, centre, width = select
+    away = np.arange(K) - centre[..., None]
+    return eps * 4 * (away * away + np.abs(away * centre[..., None])) / width**2
 
 
 def of_forced(call: Any, answer: Answer, off: Array) -> tuple[Array, Array]:

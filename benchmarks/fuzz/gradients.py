@@ -157,10 +157,12 @@ def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Ar
         return [x.numpy() for x in grads], [0.0] * len(leaves)
     off = np.where(exact.seen, bounds.of_scores(call, of, exact), 0)
     spread = off.max(-1, keepdims=True) + 2 * max(of.stored, of.weights)
-    terms = flowing(call, g, exact)
+    terms, of_factor = flowing(call, g, exact), 0.0
+    if call.select[0] == "gaussian":
+        of_factor = bounds.of_distance(call.select, call.full[3], of.weights)
     random = np.random.default_rng(call.direction_seed + 1)
     sign = np.where(random.random(exact.logits.shape) < 0.5, -1.0, 1.0)
-    through = torch.from_numpy(terms * np.minimum(spread, 2.0) * sign)
+    through = torch.from_numpy(terms * np.minimum(spread + of_factor, 2.0) * sign)
     noise = torch.autograd.grad(
         found["scores"], leaves, through, materialize_grads=True, retain_graph=True
     )
@@ -172,8 +174,10 @@ def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Ar
         rough[1] += turned * max(of.scores, of.stored) / np.linalg.norm(call.k, axis=-1).min()
     if call.select[0] == "gaussian":  # its centre, next to the scores and the values
         away = np.arange(call.full[3]) - call.select[1][..., None]
-        pulled = (terms * np.minimum(spread, 2.0) * np.abs(away) / call.select[2] ** 2).sum(-1)
-        rough[centre_place(call)] += 2 * float(pulled.max(initial=0))
+        pulled = terms * np.minimum(spread + of_factor, 2.0) * np.abs(away) / call.select[2] ** 2
+        rough[centre_place(call)] += 2 * float(pulled.sum(-1).max(initial=0))
+        factor = (exact.weights * of_factor).swapaxes(-1, -2)
+        rough[2] += 2 * float((factor @ reading(call, g).numpy()).max(initial=0))
     rough[2] += float(spread.max()) * read[0].abs().max().item() * 2
     return [x.numpy() for x in grads], rough
 
