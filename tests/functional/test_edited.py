@@ -88,3 +88,12 @@ def test_logs_of_a_heated_softmax_do_not_underflow():
     s = torch.tensor([[[[0.0, -30.0, -200.0, -torch.inf]], [[-torch.inf] * 4]]])
     expected = torch.tensor([[[[0.0, -60.0, -400.0, -torch.inf]], [[-torch.inf] * 4]]])
     assert_close(logs(Heated(selects.softmax, 0.5), s), expected)
+
+
+def test_gradients_of_a_forced_row_whose_rest_nearly_underflows_are_finite():
+    scores = torch.tensor([[[[0.0, -87.0, -87.5]]]], requires_grad=True)
+    forced = Forced(selects.softmax, torch.ones(1, 1, 1).bool(), 0, 0.25)
+    weights = forced(scores)
+    torch.testing.assert_close(weights[..., 1:].sum(-1), torch.tensor([[[0.75]]]))
+    (gradient,) = torch.autograd.grad((weights * torch.tensor([1.0, 300.0, 2.0])).sum(), scores)
+    assert gradient.isfinite().all()
