@@ -6,9 +6,11 @@ A file is believed in nothing: whatever does not fit together is refused in one 
 import json
 from collections import Counter
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as safetensors
 from torch import Tensor
@@ -20,7 +22,13 @@ from regard.view.labels import visible
 from regard.view.trace import SCHEMA, Header, Map, Series, Trace, described
 
 _KEY = "regard.trace"
-_DTYPES = ("F16", "BF16", "F32", "F64", "U8")
+_DTYPES = {
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+    "F64": torch.float64,
+    "U8": torch.uint8,
+}
 LARGEST_HEADER = 32 * 2**20
 # What the manifest may take in memory once it is read, and how many tensors there may be.
 MOST_MEMORY, MOST_TENSORS = 192 * 2**20, 4096
@@ -125,18 +133,33 @@ def _read(path: Path) -> tuple[Any, dict[str, Tensor]]:
             if len(names) > MOST_TENSORS:
                 raise ValueError(f"expected at most {MOST_TENSORS} tensors, got {len(names)}")
             manifest = _parsed((file.metadata() or {}).get(_KEY))
-            tensors = {name: _tensor(file, name) for name in names}
+            kinds = {name: _kind(file, name) for name in file.offset_keys()}
+        with path.open("rb") as raw:
+            raw.seek(8 + length)
+            tensors = {name: _tensor(raw, *kind) for name, kind in kinds.items()}
     except (SafetensorError, OSError) as error:
         raise ValueError(f"the file is damaged ({visible(str(error)):.200})") from None
     return manifest, tensors
 
 
-def _tensor(file: Any, name: str) -> Tensor:
-    dtype = file.get_slice(name).get_dtype()
-    if dtype not in _DTYPES:
-        raise ValueError(f"expected tensors of {', '.join(_DTYPES)}, got {name!r:.80} of {dtype}")
-    # a copy: the file may change under a tensor that is only mapped into memory
-    return file.get_tensor(name).clone()
+def _kind(file: Any, name: str) -> tuple[list[int], torch.dtype]:
+    """The shape and the dtype of a tensor in a file that is open."""
+    told = file.get_slice(name)
+    dtype = _DTYPES.get(told.get_dtype())
+    if dtype is None:
+        raise ValueError(
+            f"expected tensors of {', '.join(_DTYPES)}, got {name!r:.80} of {told.get_dtype()}"
+        )
+    return told.get_shape(), dtype
+
+
+def _tensor(raw: BufferedReader, shape: list[int], dtype: torch.dtype) -> Tensor:
+    """The tensor whose bytes come next; read and not mapped, so that it is in memory once."""
+    tensor = torch.empty(shape, dtype=dtype)
+    into: Any = tensor.view(-1).view(torch.uint8).numpy()
+    if raw.readinto(into) < tensor.nbytes:
+        raise ValueError("the file is cut off")
+    return tensor
 
 
 def _parsed(text: str | None) -> Any:

@@ -1,6 +1,7 @@
 """All that the server has: what it was handed, what it keeps, and who does its work."""
 
 import asyncio
+import gc
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -88,6 +89,15 @@ class Desk:
         found = kept(id, trace, told, limits=self.limits, budget=self.traces.budget, tell=tell)
         self.traces.put(id, found, found.size)
         return id
+
+    def make_room(self, size: int) -> None:
+        """Let go, for certain, of traces that would not fit beside one of so many bytes.
+
+        Not from the loop: it takes a moment.
+        """
+        self.traces.make_room(size)
+        # an error that went by can hold a trace in a cycle, through the frames it came from
+        gc.collect()
 
     def found(self, id: str) -> Kept:
         """The trace of this id, or a refusal."""

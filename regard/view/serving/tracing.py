@@ -43,10 +43,8 @@ async def upload(
             path = Path(folder) / "trace.safetensors"
             with path.open("wb") as file:
                 await spooled(request, file, bounds.trace, seconds=bounds.upload)
-            # while it is read it is in memory twice: once as a file
-            desk.traces.make_room(path.stat().st_size)
             with asked(400):
-                id = await desk.open(lambda: desk.keep(_opened(path), {"python": _OPENED}))
+                id = await desk.open(partial(_kept_from, desk, path))
     return replies.told({"id": id}, 201)
 
 
@@ -136,6 +134,12 @@ async def export(
     except ModuleNotFoundError as error:
         raise RefusedError(501, str(error)) from None
     return replies.download(*made)
+
+
+def _kept_from(desk: Desk, path: Path) -> str:
+    """Keep the trace in a file that was sent, and give its id."""
+    desk.make_room(path.stat().st_size)
+    return desk.keep(_opened(path), {"python": _OPENED})
 
 
 def _opened(path: Path) -> Trace:

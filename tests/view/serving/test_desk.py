@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -78,3 +79,24 @@ def test_what_takes_a_moment_is_done_beside_the_loop(desk):
     *read, opened = asyncio.run(both())
     assert all(name.startswith("regard-reader") for name in read)
     assert opened.startswith("regard-opener")
+
+
+def test_room_is_made_for_certain_also_where_an_error_holds_a_trace_in_a_cycle(desk):
+    class Large:
+        pass
+
+    def fail():
+        large = Large()
+        desk.traces.put("a", large, 900)
+        left.append(weakref.ref(large))
+        try:
+            raise ValueError("no")
+        except ValueError as error:
+            again = error  # the error's frame holds the error
+        return again.args
+
+    left: list = []
+    fail()
+    assert left[0]() is not None
+    desk.make_room(500)
+    assert left[0]() is None
