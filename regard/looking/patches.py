@@ -63,7 +63,7 @@ def _call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
     """A module's call, with the module noted as running."""
     if torch.compiler.is_compiling():
         return _MODULE_CALL.original(self, *args, **kwargs)
-    return threads.run_module(_MODULE_CALL.original, self, *args, **kwargs)
+    return threads.run_followed(self, _MODULE_CALL.original, self, *args, **kwargs)
 
 
 def has_torch_function(args: Any) -> bool:

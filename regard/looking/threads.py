@@ -1,7 +1,7 @@
 """Looks and edits that are open, by the thread that opened them."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -41,10 +41,6 @@ class Observers(TorchFunctionMode):
     def is_open(self) -> bool:
         """True if a look, an edit or a path is open."""
         return bool(self.looks or self.edits or self.paths)
-
-    def can_pause(self, module: nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        """True if nothing in a module's call could matter, so that the mode may be off there."""
-        return False
 
 
 class _Local(threading.local):
@@ -108,34 +104,7 @@ def run_followed(
     found = here()
     if found is None:
         return run(*args, **kwargs)
-    return _run_on_paths(found.paths, module, run, args, kwargs)
-
-
-def run_module(run: Callable[..., Result], module: nn.Module, *args: Any, **kwargs: Any) -> Result:
-    """What `run(module, …)` gives, which is the module's call, noted as running.
-
-    The mode is off in a module in which nothing could matter to it.
-    """
-    found = here()
-    if found is None:
-        return run(module, *args, **kwargs)
-    given = (module, *args)
-    if not found.can_pause(module, args, kwargs):
-        return _run_on_paths(found.paths, module, run, given, kwargs)
-    mode = overrides._pop_mode()
-    try:
-        return _run_on_paths(found.paths, module, run, given, kwargs)
-    finally:
-        overrides._push_mode(mode)
-
-
-def _run_on_paths(
-    paths: list[Followed],
-    module: nn.Module,
-    run: Callable[..., Result],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Result:
+    paths = found.paths
     if len(paths) == 1:
         path = paths[0]
         if not path.enter(module):

@@ -1,7 +1,7 @@
 """Who watches: the looks and edits that are open, and what tells them of PyTorch's own calls."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -11,7 +11,7 @@ from torch.utils import _python_dispatch
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, tensors_of
-from regard.looking import foreign, hugging_face, leaf_modules, native, patches, threads
+from regard.looking import foreign, hugging_face, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
 from regard.looking.key_origins import KeyOrigins, key_of
 from regard.looking.record import Source, readable_source, source
@@ -191,21 +191,11 @@ class _Watcher(Observers):
         self.eager = EagerAttention(_Host())
         # whether a function always passes as it is (True), or while nothing is followed (False)
         self._passes: dict[Any, bool | None] = {}
-        self._modules = leaf_modules.Leaves()
         self._origins = KeyOrigins()
-
-    def can_pause(self, module: nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        """True if nothing is followed and the module cannot attend, and it would be seen now."""
-        return (
-            self._modules.is_idle(module, args, kwargs)
-            and not self.eager.is_following
-            and overrides._get_current_function_mode() is self
-        )
 
     def forget(self) -> None:
         """Let go of everything that is followed or known of a model."""
         self.eager.forget()
-        self._modules.clear()
         self._origins.clear()
 
     def __torch_function__(
