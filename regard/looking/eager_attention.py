@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from regard.functional.call import Call
-from regard.looking import formed, products
-from regard.looking.formed import Layout
+from regard.looking import eager_calls, products
+from regard.looking.eager_calls import Layout
 from regard.looking.record import Source
 
 # What a product goes through without being anything else, by the name of the function.
@@ -71,7 +71,7 @@ class Origin:
     heads: int | None
     batches: tuple[int, ...]
     meant: bool
-    rows: formed.Rows | None
+    rows: eager_calls.Rows | None
 
 
 @dataclass
@@ -191,7 +191,7 @@ class EagerAttention:
         meant = host.means()
         origin = Origin(
             host.places(),
-            formed.heads_of(host.module()),
+            eager_calls.heads_of(host.module()),
             # tokens or batches may come first
             tuple(self._last.shape[:2]) if self._last is not None else (),
             meant,
@@ -287,14 +287,14 @@ class EagerAttention:
         """The softmax's output with its weights edited; None if nothing is changed."""
         origin = trace.origin
         layout = Layout.of(x.shape, origin.heads, origin.batches)
-        call = formed.to_edit(layout, x, trace.added, trace.columns, origin.rows)
+        call = eager_calls.to_edit(layout, x, trace.added, trace.columns, origin.rows)
         with self.host.standing(origin.places):
             new = self.host.edited(call)
         if new is call:
             return None
-        out = formed.weights_after(call, new)
+        out = eager_calls.weights_after(call, new)
         if trace.columns is not None:
-            out = formed.with_sinks(out, trace.columns, x.shape[-1])
+            out = eager_calls.with_sinks(out, trace.columns, x.shape[-1])
         # autocast, and arguments, say what the model's own would have been
         tiny = x.detach().new_zeros((1,) * x.dim())
         like = func(*_swapped(args, {id(x): tiny}), **_swapped(kwargs, {id(x): tiny}))
@@ -305,7 +305,7 @@ class EagerAttention:
         weights = value if trace.weights is None else trace.weights
         origin = trace.origin
         layout = Layout.of(weights.shape, origin.heads, origin.batches)
-        source = formed.ran(weights, layout, trace.columns, origin.rows)
+        source = eager_calls.ran(weights, layout, trace.columns, origin.rows)
         with self.host.standing(origin.places):
             if not origin.meant:
                 self.host.meet()

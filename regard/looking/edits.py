@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard import check
 from regard.functional.call import Call, recalled
 from regard.functional.edits import Change, farthest
-from regard.looking import watching
+from regard.looking import watcher
 from regard.looking.key_store import KeyStore, has_keys
 from regard.looking.paths import Path, refuse_compiled
 from regard.looking.record import Source, written_keys
@@ -46,7 +46,7 @@ class Editing:
     def meet(self, source: Source | None = None) -> None:
         """Note that the module that is running attends, and to what, if that is known."""
         name = self.path.name
-        if name is None or watching.going_back():
+        if name is None or watcher.going_back():
             return
         if source is None or not has_keys(source.tensors, source.keys):
             self._asked.setdefault(name, _Asked())
@@ -65,7 +65,7 @@ class Editing:
         if name is None:
             return call
         begun, first_key = 0, 0
-        if not watching.going_back():
+        if not watcher.going_back():
             name, begun, first_key = self._note(call.q, call.k, lambda: written_keys(call))
         if name not in self._changes:
             return call
@@ -104,7 +104,7 @@ class Editing:
         assert name is not None
         span = None
         if has_keys([q, k], 1):
-            with watching.aside():
+            with watcher.aside():
                 entry = self.path.entry
                 placed = self._store.place(name, entry, k.detach(), q.shape[2], written)
             span = placed.span
@@ -173,7 +173,7 @@ def edit(model: nn.Module, changes: Mapping[str, Change]) -> Iterator[None]:
     """
     refuse_compiled(model, "edit", "edited")
     editing = Editing(model, changes)
-    with editing.path.followed(), watching.changed_by(editing):
+    with editing.path.followed(), watcher.changed_by(editing):
         yield
     editing.refuse_idle()
 

@@ -21,7 +21,7 @@ from regard.functional.call import Call, checked, heard
 from regard.functional.scores import Dot
 from regard.functional.selects import softmax
 from regard.looking import foreign, threads
-from regard.looking.formed import SoftmaxWithSinks
+from regard.looking.eager_calls import SoftmaxWithSinks
 from regard.looking.patches import Patch
 from regard.looking.record import Source, source
 

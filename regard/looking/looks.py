@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 
 from regard.functional.call import Why
-from regard.looking import unseen, watching
+from regard.looking import unseen_modules, watcher
 from regard.looking.key_store import KeyStore, Placed, has_keys
 from regard.looking.paths import Path, refuse_compiled
 from regard.looking.record import Kept, Recorder, Source, trimmed, unreadable, written_keys
@@ -37,7 +37,7 @@ class Seen:
     def __getitem__(self, name: str) -> Sight:
         if name not in self._kept:
             there = ", ".join(self._kept) or "none"
-            missed = f"; not seen: {unseen.listed(self.unseen)}" if self.unseen else ""
+            missed = f"; not seen: {unseen_modules.listed(self.unseen)}" if self.unseen else ""
             raise KeyError(f"look: no attention named {name!r} was seen; there is {there}{missed}")
         return Sight(name, tuple(self._kept[name]))
 
@@ -53,11 +53,11 @@ class Seen:
     @property
     def unseen(self) -> tuple[str, ...]:
         """Modules that ran and look like attention, but of which no call was seen."""
-        return unseen.unseen(self.path.modules, self.path.ran, self._met)
+        return unseen_modules.unseen(self.path.modules, self.path.ran, self._met)
 
     def complaint(self) -> str | None:
         """A sentence if modules that look like attention were not seen, or nothing was."""
-        return unseen.complaint(self.path.modules, self.path.ran, self._met)
+        return unseen_modules.complaint(self.path.modules, self.path.ran, self._met)
 
     def clear(self) -> None:
         """Forget all that was seen, and let go of its memory."""
@@ -124,7 +124,7 @@ class Seen:
             q.shape[2],
             (lambda: written_keys(source.make(*source.tensors))) if masked else None,
             origin=source.origin,
-            followed=watching.follows_rows(),
+            followed=watcher.follows_rows(),
         )
 
 
@@ -147,7 +147,7 @@ def look(model: nn.Module | None = None, *, copy: bool = False) -> Iterator[Seen
     if model is not None:
         refuse_compiled(model, "look", "looked into")
     seen = Seen(model, copy)
-    with seen.path.followed(), watching.shown_to(seen):
+    with seen.path.followed(), watcher.shown_to(seen):
         yield seen
     seen.trim()
     said = seen.complaint()

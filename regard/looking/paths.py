@@ -8,9 +8,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 import torch
 from torch import nn
 
-from regard.looking import threads, watching
+from regard.looking import threads, watcher
 from regard.looking.key_store import Entry
-from regard.looking.watching import watched
+from regard.looking.watcher import watched
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -77,7 +77,7 @@ class Path:
     @contextmanager
     def followed(self) -> Iterator[None]:
         """Inside, the model is followed where it runs in this thread."""
-        with watching.followed_by(self):
+        with watcher.followed_by(self):
             yield
 
     def enter(self, module: nn.Module) -> bool:

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from regard import attend, door, edit, edits, look
 from regard.kernels import following, one_query, tour
 from regard.layers.turing import Heads, at_once
-from regard.looking import altered, aside, watched, watching
+from regard.looking import altered, aside, watched, watcher
 from regard.looking.paths import Path
 from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
 from tests.kernels.tours import sizes, tables
@@ -79,7 +79,7 @@ def test_the_last_to_close_leaves_everything_as_it_was(first, second):
 def test_a_compiler_that_meets_an_edit_is_told_in_words(monkeypatch):
     words, model, x = "edit: a compiled model cannot be edited", Layer(), torch.randn(B, H, Q, D)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    with pytest.raises(RuntimeError, match=words), watching.changed_by(Nothing()):
+    with pytest.raises(RuntimeError, match=words), watcher.changed_by(Nothing()):
         model(x)
 
 

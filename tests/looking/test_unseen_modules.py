@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard import look
-from regard.looking.unseen import MAX_NAMES, looks_like_attention, unseen
+from regard.looking.unseen_modules import MAX_NAMES, looks_like_attention, unseen
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
 
 B, Q, E = 2, 5, 8

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.functional import attention as plain
-from regard.looking.formed import Layout, SoftmaxWithSinks, heads_of, ran, with_sinks
+from regard.looking.eager_calls import Layout, SoftmaxWithSinks, heads_of, ran, with_sinks
 
 B, H, Q, K = 2, 3, 5, 7
 

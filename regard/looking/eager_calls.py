@@ -1,4 +1,4 @@
-"""Weights and logits that a model formed by itself, as calls of ours."""
+"""Weights and logits that a model computed by itself, as calls of ours."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Who watches: the looks and edits that are open, and what tells them of PyTorch's own calls."""
+"""The looks and edits that are open in each thread, and the mode that sees PyTorch's own calls."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -260,12 +260,12 @@ def _move(x: Any = None, dim: Any = None, index: Any = None, **named: Any) -> No
         return
     if index.dim() == 1 and len(index) == len(x) > 1 and not going_back():
         with _looking_away():
-            for watching in _open_here("looks") + _open_here("edits"):
-                watching.move(index, followed=follows_rows())
+            for observer in _open_here("looks") + _open_here("edits"):
+                observer.move(index, followed=follows_rows())
 
 
 def _paths() -> list[Path]:
-    return [watching.path for kind in ("looks", "edits") for watching in _open_here(kind)]
+    return [observer.path for kind in ("looks", "edits") for observer in _open_here(kind)]
 
 
 class _Host:
