@@ -118,6 +118,10 @@ def test_a_forced_weight_whose_rest_underflows_is_counted_apart_and_a_plain_one_
         assert (unsure, tally.failures) == (expected, [])
 
 
+def test_edited_logits_that_float16_cannot_hold_are_infinite_and_right():
+    assert campaign.run(101, [68695, 89446]).failures == []
+
+
 def test_a_failure_comes_with_the_command_that_shows_it_again():
     tally = campaign.Tally(2, failures=[(7, "attend float32: wrong")])
     last = campaign.report(tally, seed=5).splitlines()[-2:]
