@@ -38,7 +38,7 @@ MOST_CELLS = {"png": 2**21, "svg": 2**20, "pdf": 2**19, "html": 2**24}
 MOST_CELLS |= {"npz": 2**26, "safetensors": 2**26}
 # Heads of a wall, weights in each of them, and weights that are lines and not pixels.
 MOST_HEADS, MOST_POOLED, MOST_LINES = 1024, 2**24, 2**18
-_INSTEAD = "Take another kind, one head, or a part of it in Python."
+_INSTEAD = "Take another kind of file, or a part of the trace in Python."
 _DRAWN = ("png", "svg", "pdf")
 _TYPES = {
     "png": "image/png",
