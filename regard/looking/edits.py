@@ -17,7 +17,7 @@ from regard.functional.edits import Change, farthest
 from regard.looking import watcher
 from regard.looking.key_store import KeyStore, has_keys
 from regard.looking.paths import Path, refuse_compiled
-from regard.looking.record import Source, written_keys
+from regard.looking.record import Source, written_key_count
 
 
 class Editing:
@@ -28,7 +28,7 @@ class Editing:
         self._changes = dict(changes)
         self._modules = {_module_of(name, self.path.names) for name in self._changes}
         self._store = KeyStore()
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _CallCounts] = {}
         self._goes_on = False
         for name, change in self._changes.items():
             if _module_of(name, self.path.names) is None:
@@ -49,15 +49,17 @@ class Editing:
         if name is None or watcher.going_back():
             return
         if source is None or not has_keys(source.tensors, source.keys):
-            self._asked.setdefault(name, _Asked())
+            self._asked.setdefault(name, _CallCounts())
             return
         make, tensors, keys, _ = source
         q, k = tensors[0], tensors[keys or 0]
-        self._note(q, k, (lambda: written_keys(make(*tensors))) if len(tensors) > 2 else None)
+        self._note_call(
+            q, k, (lambda: written_key_count(make(*tensors))) if len(tensors) > 2 else None
+        )
 
-    def move(self, parents: Tensor, *, followed: bool) -> None:
+    def note_row_move(self, parents: Tensor, *, followed: bool) -> None:
         """Note that rows of a batch may have been moved: row b goes on from row `parents[b]`."""
-        self._store.move(parents, followed=followed)
+        self._store.note_row_move(parents, followed=followed)
 
     def edited(self, call: Call) -> Call:
         """The call as it is to be run; the very same if nothing is changed."""
@@ -66,7 +68,9 @@ class Editing:
             return call
         begun, first_key = 0, 0
         if not watcher.going_back():
-            name, begun, first_key = self._note(call.q, call.k, lambda: written_keys(call))
+            name, begun, first_key = self._note_call(
+                call.q, call.k, lambda: written_key_count(call)
+            )
         if name not in self._changes:
             return call
         given = replace(call, begun=begun, first_key=first_key)
@@ -96,23 +100,23 @@ class Editing:
                     f"key {key}"
                 )
 
-    def _note(
+    def _note_call(
         self, q: Tensor, k: Tensor, written: Callable[[], int] | None
     ) -> tuple[str, int, int]:
-        """The use that a call is of, how many queries that had before, and its first key."""
+        """Count a call, and give the name of its use, the queries before it and its first key."""
         name = self.path.name
         assert name is not None
         span = None
         if has_keys([q, k], 1):
             with watcher.aside():
                 entry = self.path.entry
-                placed = self._store.place(name, entry, k.detach(), q.shape[2], written)
-            span = placed.span
-            name = name if placed.use == 1 else f"{name}#{placed.use}"
-        asked = self._asked.setdefault(name, _Asked())
+                placement = self._store.place_keys(name, entry, k.detach(), q.shape[2], written)
+            span = placement.span
+            name = name if placement.use == 1 else f"{name}#{placement.use}"
+        asked = self._asked.setdefault(name, _CallCounts())
         if not asked.is_current:
             # keys that go on from those of the forward before are a cache: all count on
-            self._goes_on |= span is not None and span.grown
+            self._goes_on |= span is not None and span.is_grown
             asked.queries = asked.queries if self._goes_on else 0
             asked.is_current = True
         begun = asked.queries
@@ -130,8 +134,8 @@ class Editing:
 
 
 @dataclass
-class _Asked:
-    """What one attention was asked.
+class _CallCounts:
+    """Counts of the queries and keys of one attention.
 
     Args:
         queries: how many since they were last counted from 0.

@@ -20,7 +20,7 @@ from regard.functional.edited import drawn
 from regard.functional.rules import at, both, causal
 from regard.functional.scores import Dot
 from regard.looking import native, nested
-from regard.looking.record import Source, readable, unreadable
+from regard.looking.record import Source, unreadable_source, unwrap_tensor
 
 Join = Callable[[Tensor], Tensor]
 
@@ -57,10 +57,10 @@ def read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Source:
     """
     try:
         for x in (*args, *kwargs.values()):
-            readable(x)
+            unwrap_tensor(x)
         source = SEEN[func](*args, **kwargs)
     except Exception as error:
-        source = unreadable(str(error))
+        source = unreadable_source(str(error))
     return source._replace(make=partial(_made, func.__name__, source.make))
 
 

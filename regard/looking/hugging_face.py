@@ -23,7 +23,7 @@ from regard.functional.selects import softmax
 from regard.looking import foreign, threads
 from regard.looking.eager_calls import SoftmaxWithSinks
 from regard.looking.patches import Patch
-from regard.looking.record import Source, source
+from regard.looking.record import Source, source_of
 
 FLEX = "flex_attention"
 
@@ -112,7 +112,7 @@ def _attend(
             new = host.edited(call)
             if new is not call:
                 new = foreign.settled(new)
-                host.keep(source(new), edited=True)
+                host.keep(source_of(new), edited=True)
                 return heard(new, plain.of(new)).transpose(1, 2).contiguous(), None
         else:
             host.meet()

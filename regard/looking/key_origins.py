@@ -1,4 +1,4 @@
-"""Which keys are known to be those of a call before and some more, since `torch.cat` made them so.
+"""Keys that `torch.cat` joined from those of an earlier call and new ones: never compared.
 
 A cache that grows joins its keys with the new ones at every step. Where nobody wrote into either,
 by the versions that PyTorch counts, they need not be compared to know what they go on from.
@@ -12,58 +12,58 @@ from torch import Tensor
 
 
 class Origin(NamedTuple):
-    """What is known of the keys of a call.
+    """The identity of a call's keys, and of the keys that they begin with.
 
     Args:
-        own: the number of these very keys.
-        first: the number of the keys that they begin with, all but the new ones; None if unknown.
+        keys_id: the number of these very keys.
+        prefix_id: that of the keys that they begin with, all but the new ones; None if unknown.
     """
 
-    own: int
-    first: int | None
+    keys_id: int
+    prefix_id: int | None
 
 
 class KeyOrigins:
     """The origins of keys, while the tensors live."""
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[weakref.ref[Tensor], int, Origin]] = {}
+        self._origins: dict[int, tuple[weakref.ref[Tensor], int, Origin]] = {}
         self._count = 0
 
     def clear(self) -> None:
         """Forget all keys."""
-        self._found.clear()
+        self._origins.clear()
 
     def note_cat(self, out: Any, tensors: Any = None, dim: Any = 0, **kwargs: Any) -> None:
         """Note what `torch.cat(tensors, dim)` gave, if it joined keys and new ones."""
         if not isinstance(tensors, list | tuple) or len(tensors) != 2 or kwargs:
             return
-        found = self._known(tensors[0])
+        found = self._find_origin(tensors[0])
         if found is not None and type(out) is Tensor and out.dim() == 4 and dim in (-2, 2):
-            self._note(out, found.own)
+            self._add_origin(out, found.keys_id)
 
-    def of(self, k: Any) -> Origin | None:
-        """The origin of the keys of a call (B, H, K, D); None if nobody counts their versions."""
+    def origin_of(self, k: Any) -> Origin | None:
+        """The origin of the keys of a call (B, H, K, D); None if they have no version."""
         if type(k) is not Tensor or k.dim() != 4 or k.is_inference():
             return None
-        return self._known(k) or self._note(k, None)
+        return self._find_origin(k) or self._add_origin(k, None)
 
-    def _known(self, k: Tensor) -> Origin | None:
-        found = self._found.get(id(k))
+    def _find_origin(self, k: Tensor) -> Origin | None:
+        found = self._origins.get(id(k))
         if found is None:
             return None
         tensor, version, origin = found
         return origin if tensor() is k and version == k._version else None
 
-    def _note(self, k: Tensor, first: int | None) -> Origin | None:
+    def _add_origin(self, k: Tensor, prefix_id: int | None) -> Origin | None:
         if k.is_inference():
             return None
         self._count += 1
-        key, found, origin = id(k), self._found, Origin(self._count, first)
+        key, found, origin = id(k), self._origins, Origin(self._count, prefix_id)
         found[key] = weakref.ref(k, lambda _: found.pop(key, None)), k._version, origin
         return origin
 
 
-def key_of(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def sdpa_keys(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The keys among the arguments of `scaled_dot_product_attention`."""
     return args[1] if len(args) > 1 else kwargs.get("key")

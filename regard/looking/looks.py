@@ -13,9 +13,16 @@ from torch import Tensor, nn
 
 from regard.functional.call import Why
 from regard.looking import unseen_modules, watcher
-from regard.looking.key_store import KeyStore, Placed, has_keys
+from regard.looking.key_store import KeyStore, Placement, has_keys
 from regard.looking.paths import Path, refuse_compiled
-from regard.looking.record import Kept, Recorder, Source, trimmed, unreadable, written_keys
+from regard.looking.record import (
+    Kept,
+    Recorder,
+    Source,
+    unreadable_source,
+    without_spare_memory,
+    written_key_count,
+)
 from regard.looking.sight import Sight
 
 
@@ -27,7 +34,7 @@ class Seen:
         self._recorder = Recorder(copy=copy)
         self._keys = KeyStore(copy=copy)
         self._kept: dict[str, list[Kept]] = {}
-        self._met: dict[str, None] = {}
+        self._attending_names: dict[str, None] = {}
         self.path = Path(model)
 
     def names(self) -> list[str]:
@@ -53,11 +60,11 @@ class Seen:
     @property
     def unseen(self) -> tuple[str, ...]:
         """Modules that ran and look like attention, but of which no call was seen."""
-        return unseen_modules.unseen(self.path.modules, self.path.ran, self._met)
+        return unseen_modules.unseen(self.path.modules, self.path.ran, self._attending_names)
 
-    def complaint(self) -> str | None:
+    def warning(self) -> str | None:
         """A sentence if modules that look like attention were not seen, or nothing was."""
-        return unseen_modules.complaint(self.path.modules, self.path.ran, self._met)
+        return unseen_modules.complaint(self.path.modules, self.path.ran, self._attending_names)
 
     def clear(self) -> None:
         """Forget all that was seen, and let go of its memory."""
@@ -65,14 +72,14 @@ class Seen:
         self._recorder.clear()
         self._keys.clear()
 
-    def trim(self) -> None:
-        """Let go of room for what might have come."""
+    def release_spare_memory(self) -> None:
+        """Free the memory that is reserved for further keys."""
         calls = (kept for calls in self._kept.values() for kept in calls)
         for log in {kept.span.log for kept in calls if kept.span is not None}:
-            log.trim()
+            log.release_spare_memory()
 
     def memory(self) -> int:
-        """How many bytes are kept alive, tensors that the model keeps as well among them."""
+        """The bytes that are kept alive, including tensors that the model keeps as well."""
         tensors: list[Tensor] = []
         for calls in self._kept.values():
             for kept in calls:
@@ -88,41 +95,41 @@ class Seen:
             if self._model is not None:
                 return  # a call outside the model
             name = f"attend.{len(self._kept)}"
-        self._met[name] = None
+        self._attending_names[name] = None
         try:
-            self._keep(name, source, why)
+            self._keep_call(name, source, why)
         except Exception as error:
             # what cannot be kept, in the middle of a model, is an error only when it is read
-            kept = self._recorder.keep(unreadable(str(error)), why, None)
+            kept = self._recorder.keep(unreadable_source(str(error)), why, None)
             self._kept.setdefault(name, []).append(kept)
 
-    def move(self, parents: Tensor, *, followed: bool) -> None:
+    def note_row_move(self, parents: Tensor, *, followed: bool) -> None:
         """Note that rows of a batch may have been moved: row b goes on from row `parents[b]`."""
-        self._keys.move(parents, followed=followed)
+        self._keys.note_row_move(parents, followed=followed)
 
-    def _keep(self, name: str, source: Source, why: Callable[[], Why]) -> None:
-        placed = None
+    def _keep_call(self, name: str, source: Source, why: Callable[[], Why]) -> None:
+        placement = None
         if self._model is not None and has_keys(source.tensors, source.keys):
-            placed = self._placed(name, source)
-            name = name if placed.use == 1 else f"{name}#{placed.use}"
-        kept = self._recorder.keep(source, why, placed)
+            placement = self._place_keys(name, source)
+            name = name if placement.use == 1 else f"{name}#{placement.use}"
+        kept = self._recorder.keep(source, why, placement)
         calls = self._kept.setdefault(name, [])
-        if placed is not None and placed.is_second:
+        if placement is not None and placement.is_second:
             # a decoder goes step by step: its first call keeps no more alive than the others
-            log = placed.span.log
-            calls[:] = [trimmed(x) if x.is_of(log) else x for x in calls]
+            log = placement.span.log
+            calls[:] = [without_spare_memory(x) if x.has_keys_in(log) else x for x in calls]
         calls.append(kept)
 
-    def _placed(self, name: str, source: Source) -> Placed:
+    def _place_keys(self, name: str, source: Source) -> Placement:
         q, k = source.tensors[0], source.tensors[source.keys or 0]
         # weights that are kept as they ran say what was masked
         masked = len(source.tensors) > 2 or q.shape[3] == k.shape[2]
-        return self._keys.place(
+        return self._keys.place_keys(
             name,
             self.path.entry,
             k,
             q.shape[2],
-            (lambda: written_keys(source.make(*source.tensors))) if masked else None,
+            (lambda: written_key_count(source.make(*source.tensors))) if masked else None,
             origin=source.origin,
             followed=watcher.follows_rows(),
         )
@@ -149,7 +156,7 @@ def look(model: nn.Module | None = None, *, copy: bool = False) -> Iterator[Seen
     seen = Seen(model, copy)
     with seen.path.followed(), watcher.shown_to(seen):
         yield seen
-    seen.trim()
-    said = seen.complaint()
-    if said is not None:
-        warnings.warn(said, stacklevel=3)
+    seen.release_spare_memory()
+    message = seen.warning()
+    if message is not None:
+        warnings.warn(message, stacklevel=3)

@@ -29,7 +29,7 @@ class Path:
         parts = () if model is None else model.named_modules()
         self._root = type(model).__name__
         self._modules = {path or self._root: module for path, module in parts}
-        names = {_shared(module): name for name, module in self._modules.items()}
+        names = {_shallow_copy_key(module): name for name, module in self._modules.items()}
         self._names = names | {id(module): name for name, module in self._modules.items()}
         self._begin = begin
         self._running: list[str] = []
@@ -44,7 +44,7 @@ class Path:
 
     @property
     def module(self) -> nn.Module | None:
-        """That module."""
+        """The innermost module that is running; None outside of the model."""
         return self._modules.get(self._running[-1]) if self._running else None
 
     @contextmanager
@@ -66,7 +66,7 @@ class Path:
 
     @property
     def entry(self) -> Entry:
-        """Which time the innermost module runs inside of the outermost one."""
+        """The run of the outermost module, and the time in it that the innermost is entered."""
         return Entry(self._run, self._entered.get(self._running[-1], 1) if self._running else 1)
 
     @property
@@ -82,7 +82,7 @@ class Path:
 
     def enter(self, module: nn.Module) -> bool:
         """Note that a module begins to run; whether it is one of the model's."""
-        name = self._names.get(id(module)) or self._names.get(_shared(module))
+        name = self._names.get(id(module)) or self._names.get(_shallow_copy_key(module))
         if name is None:
             return False
         if not self._running:
@@ -139,6 +139,6 @@ def refuse_compiled(model: nn.Module, where: str, done: str) -> None:
             raise ValueError(f"{where}: a compiled model cannot be {done}; {where} the eager one")
 
 
-def _shared(module: nn.Module) -> int:
-    """What a module has in common with its shallow copies, as `layers.ready` makes them."""
+def _shallow_copy_key(module: nn.Module) -> int:
+    """An id that a module shares with its shallow copies, as `layers.ready` makes them."""
     return id(module.__dict__.get("_forward_pre_hooks", module))

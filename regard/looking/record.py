@@ -1,4 +1,4 @@
-"""One call that was seen, kept by what it is made from: nothing is computed until it is read."""
+"""One recorded call, as the tensors that it is made from: computed only when it is read."""
 
 import sys
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from regard.functional.call import Call, Why, changed, heard, spread, tensors_of
 from regard.functional.edited import part
 from regard.functional.precision import autocast_as_now
 from regard.functional.scores import known
-from regard.looking.key_log import CHANGED, KeyLog, KeySpan
+from regard.looking.key_log import CHANGED_TENSOR_ERROR, KeyLog, KeySpan
 from regard.looking.key_origins import Origin
-from regard.looking.key_store import Placed
+from regard.looking.key_store import Placement
 
 # So many masks are compared with a new one: two kinds, as of self- and cross-attention, are usual.
-_RECENT = 4
+MAX_RECENT_MASKS = 4
 
 
 class Source(NamedTuple):
-    """What a call is made from: `make` gives it for `tensors`, or for others of the same content.
+    """The tensors of a call, and `make`, which builds it from these or from equal ones.
 
     Args:
         make: from as many tensors to the call.
@@ -42,7 +42,7 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """One call that was seen: how to make it again, and the tensors that must not change.
+    """One recorded call: how to make it again, and the tensors that must not change.
 
     Args:
         make: from tensors to the call.
@@ -65,7 +65,7 @@ class Kept:
         """The call, if nobody has written into what it was made from."""
         for tensor, version in self.tensors:
             if not tensor.is_inference() and tensor._version != version:
-                raise RuntimeError(CHANGED)
+                raise RuntimeError(CHANGED_TENSOR_ERROR)
         given = [tensor for tensor, _ in self.tensors]
         if self.span is not None:
             given.insert(1, self.span.read())
@@ -80,8 +80,8 @@ class Kept:
         B, H, Q, _ = self.tensors[0][0].shape
         return B, H, Q, self.span.width
 
-    def is_of(self, log: KeyLog) -> bool:
-        """Whether its keys are kept there."""
+    def has_keys_in(self, log: KeyLog) -> bool:
+        """True if its keys are kept in this log."""
         return self.span is not None and self.span.log is log
 
     @property
@@ -101,8 +101,8 @@ class Kept:
             return rows(call, batch, head, queries)
 
 
-def source(call: Call) -> Source:
-    """What a call of ours is made from; its values are not needed."""
+def source_of(call: Call) -> Source:
+    """The source of a call of ours, without its values."""
     bare = unread(call)
     q, k, _, *others = tensors_of(bare)
 
@@ -113,8 +113,8 @@ def source(call: Call) -> Source:
     return Source(make, [q, k, *others], keys=1)
 
 
-def readable(x: Any) -> Any:
-    """What was given, without the wrappers of torch.func that end with their transform.
+def unwrap_tensor(x: Any) -> Any:
+    """A tensor without the wrappers of torch.func, which end with their transform.
 
     Raises:
         ValueError: it holds no numbers, or those of many calls at once.
@@ -129,16 +129,18 @@ def readable(x: Any) -> Any:
     return x
 
 
-def readable_source(source: Source) -> Source:
-    """The same, of tensors that can be read; or one that says, when it is made, why it cannot."""
+def to_readable_source(source: Source) -> Source:
+    """The source with its tensors unwrapped; one that raises when made if they hold no numbers."""
     try:
-        return source._replace(tensors=[readable(tensor) for tensor in source.tensors])
+        return source._replace(tensors=[unwrap_tensor(tensor) for tensor in source.tensors])
     except ValueError as error:
-        return unreadable(f"look: expected a call that can be read, got one that cannot: {error}")
+        return unreadable_source(
+            f"look: expected a call that can be read, got one that cannot: {error}"
+        )
 
 
-def unreadable(reason: str) -> Source:
-    """A call that cannot be made again, and why; the words alone, since an error holds tensors."""
+def unreadable_source(reason: str) -> Source:
+    """A source that raises ValueError with this reason when made; it keeps no tensors alive."""
 
     def make(*tensors: Tensor) -> Call:
         raise ValueError(reason)
@@ -157,55 +159,55 @@ class Recorder:
         self._copy = copy
         self._recent: list[tuple[Tensor, int]] = []
 
-    def keep(self, source: Source, why: Callable[[], Why], placed: Placed | None) -> Kept:
-        """A call to be made again later; where its keys are placed, they are kept there."""
+    def keep(self, source: Source, why: Callable[[], Why], placement: Placement | None) -> Kept:
+        """The record of a call; keys that have a placement stay in their log."""
         make, tensors, keys, _ = source
         autocast = autocast_as_now(tensors[0].device) if tensors else nullcontext
-        if placed is None:
-            return Kept(make, tuple(self._kept(x) for x in tensors), why, autocast)
+        if placement is None:
+            return Kept(make, tuple(self._with_version(x) for x in tensors), why, autocast)
         q, *others = (x for i, x in enumerate(tensors) if i != keys)
-        given = self._kept(_trimmed(q) if placed.span.is_later else q)
-        masks = tuple(self._recalled(x) for x in others)
-        return Kept(make, (given, *masks), why, autocast, placed.span, placed.is_lost)
+        given = self._with_version(_compact(q) if placement.span.is_later else q)
+        masks = tuple(self._shared_mask(x) for x in others)
+        return Kept(make, (given, *masks), why, autocast, placement.span, placement.is_lost)
 
     def clear(self) -> None:
         """Let go of all tensors."""
         self._recent.clear()
 
-    def _kept(self, tensor: Tensor) -> tuple[Tensor, int]:
+    def _with_version(self, tensor: Tensor) -> tuple[Tensor, int]:
         # tensors of inference mode do not count their versions: only a copy of them is safe
         if tensor.is_inference():
-            return _copied(tensor), 0
-        tensor = _copied(tensor) if self._copy else tensor
+            return _compact_copy(tensor), 0
+        tensor = _compact_copy(tensor) if self._copy else tensor
         return tensor, tensor._version
 
-    def _recalled(self, tensor: Tensor) -> tuple[Tensor, int]:
-        """A mask or a bias; one that a layer before had, if they are equal."""
+    def _shared_mask(self, tensor: Tensor) -> tuple[Tensor, int]:
+        """A mask or bias and its version; an equal one from a recent record, if there is one."""
         for one, version in self._recent:
             unchanged = one.is_inference() or one._version == version
             if unchanged and _is_equal(one, tensor):
                 return one, version
-        found = self._kept(_trimmed(tensor))
-        self._recent = [found, *self._recent[: _RECENT - 1]]
+        found = self._with_version(_compact(tensor))
+        self._recent = [found, *self._recent[: MAX_RECENT_MASKS - 1]]
         return found
 
 
-def trimmed(kept: Kept) -> Kept:
-    """The same, where no tensor keeps memory alive that nobody else needs any more."""
+def without_spare_memory(kept: Kept) -> Kept:
+    """The record with tensors copied where they keep much more memory alive than their own."""
     if any(x._version != version for x, version in kept.tensors if not x.is_inference()):
         return kept
-    tensors = [_trimmed(x) for x, _ in kept.tensors]
+    tensors = [_compact(x) for x, _ in kept.tensors]
     return replace(kept, tensors=tuple((x, 0 if x.is_inference() else x._version) for x in tensors))
 
 
-def written_keys(call: Call) -> int:
+def written_key_count(call: Call) -> int:
     """How many of the first keys any query of a call may see, by its mask; all if there is none.
 
     Where nothing but the weights is known, for which q has no width and the score is none of ours,
     those that are read.
     """
     K = call.k.shape[2]
-    masks = [part.mask for part in _required(call.rule) if isinstance(part, rules.Given)]
+    masks = [part.mask for part in _required_rules(call.rule) if isinstance(part, rules.Given)]
     if isinstance(call.bias, DenseBias):
         values = call.bias.values
         masks.append(values > torch.finfo(values.dtype).min)
@@ -217,10 +219,10 @@ def written_keys(call: Call) -> int:
     return places[-1] + 1 if places else K
 
 
-def _required(rule: rules.Rule | None) -> list[rules.Rule]:
+def _required_rules(rule: rules.Rule | None) -> list[rules.Rule]:
     """The rules that all have to let a key be seen; what `either` joins is one of them."""
     if isinstance(rule, rules.Both):
-        return [one for part in rule.rules for one in _required(part)]
+        return [one for part in rule.rules for one in _required_rules(part)]
     return [] if rule is None else [rule]
 
 
@@ -231,13 +233,13 @@ def _is_equal(a: Tensor, b: Tensor) -> bool:
     return (place and a._version == b._version) or torch.equal(a, b)
 
 
-def _trimmed(tensor: Tensor) -> Tensor:
+def _compact(tensor: Tensor) -> Tensor:
     """The tensor, or a copy of it where it would keep much other memory alive."""
     held = tensor.untyped_storage().nbytes()
-    return _copied(tensor) if held > 1.25 * tensor.numel() * tensor.element_size() else tensor
+    return _compact_copy(tensor) if held > 1.25 * tensor.numel() * tensor.element_size() else tensor
 
 
-def _copied(tensor: Tensor) -> Tensor:
+def _compact_copy(tensor: Tensor) -> Tensor:
     """A copy, of an axis that only repeats no more than one entry."""
     if tensor.is_nested or tensor.layout != torch.strided:
         return tensor.clone()

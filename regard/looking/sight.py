@@ -52,8 +52,10 @@ class Sight:
         _, _, _, K = self.sizes
         parts = []
         for kept in self.calls:
-            rows = None if kept.span is None else kept.span.rows()
-            parts.append(_padded(kept, K) if rows is None else _padded(kept, K)[rows])
+            rows = None if kept.span is None else kept.span.parent_rows()
+            parts.append(
+                _padded_weights(kept, K) if rows is None else _padded_weights(kept, K)[rows]
+            )
         return torch.cat(parts, 2)
 
     def along(self, rows: Tensor) -> Tensor:
@@ -74,7 +76,7 @@ class Sight:
             )
         parts, left = [], len(self.calls) - rows.shape[1]
         for kept, mine in zip(self.calls, F.pad(rows, (0, left), value=-1).unbind(1), strict=True):
-            found = _padded(kept, K)
+            found = _padded_weights(kept, K)
             mine = mine.to(found.device)
             over = (mine < 0)[:, None, None, None]
             parts.append(found[mine.clamp_min(0)].masked_fill(over, 0))
@@ -92,7 +94,7 @@ class Sight:
         for kept, (_, _, Q, K) in zip(self.calls, sizes, strict=True):
             mine = (wanted >= start) & (wanted < start + Q)
             if bool(mine.any()) or out is None:
-                call, moved = kept.call, None if kept.span is None else kept.span.rows()
+                call, moved = kept.call, None if kept.span is None else kept.span.parent_rows()
                 row = batch if moved is None else int(moved[batch])
                 if out is None:
                     out = call.q.new_zeros(len(wanted), self._width)
@@ -147,7 +149,7 @@ class Sight:
             yield self.rows(head // H, head % H, slice(None))
 
 
-def _padded(kept: Kept, width: int) -> Tensor:
+def _padded_weights(kept: Kept, width: int) -> Tensor:
     """The weights of a call (B, H, Q, width), with its keys at their positions."""
     found, first = kept.weights(), kept.first_key
     return F.pad(found, (first, width - first - found.shape[3]))

@@ -13,8 +13,8 @@ from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, tensors_of
 from regard.looking import foreign, hugging_face, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
-from regard.looking.key_origins import KeyOrigins, key_of
-from regard.looking.record import Source, readable_source, source
+from regard.looking.key_origins import KeyOrigins, sdpa_keys
+from regard.looking.record import Source, source_of, to_readable_source
 from regard.looking.threads import Followed, Observers
 
 Kind = Literal["looks", "edits", "paths"]
@@ -44,7 +44,7 @@ class Look(Protocol):
     def path(self) -> Path:
         """Where it stands in its model."""
 
-    def move(self, parents: Tensor, *, followed: bool) -> None:
+    def note_row_move(self, parents: Tensor, *, followed: bool) -> None:
         """Note that rows of a batch may have been moved: row b goes on from row `parents[b]`."""
 
     def keep(self, source: Source, why: Callable[[], Why]) -> None:
@@ -65,7 +65,7 @@ class Edit(Protocol):
     def meet(self, source: Source | None = None) -> None:
         """Note that the module that is running attends, and to what, if that is known."""
 
-    def move(self, parents: Tensor, *, followed: bool) -> None:
+    def note_row_move(self, parents: Tensor, *, followed: bool) -> None:
         """Note that rows of a batch may have been moved: row b goes on from row `parents[b]`."""
 
     def edited(self, call: Call) -> Call:
@@ -118,7 +118,7 @@ def show(call: Call, why: Callable[[], Why]) -> None:
         if any(x.requires_grad for x in tensors_of(call)):
             # a look must not keep a whole graph alive; what is detached still counts its versions
             call = changed(call, Tensor.detach)
-        _keep(source(call), why)
+        _keep(source_of(call), why)
 
 
 def going_back() -> bool:
@@ -175,7 +175,7 @@ def _open_here(kind: Kind) -> list[Any]:
 def _keep(source: Source, why: Callable[[], Why]) -> None:
     if going_back():
         return
-    source = readable_source(source)
+    source = to_readable_source(source)
     for look in _open_here("looks"):
         look.keep(source, why)
 
@@ -220,8 +220,8 @@ class _Watcher(Observers):
                 out = self.eager.run(func, args, kwargs)
                 self._origins.note_cat(out, *args, **kwargs)
                 return out
-            if func in _MOVES:
-                _move(*args, **kwargs)
+            if func in ROW_MOVE_FUNCTIONS:
+                _note_row_move(*args, **kwargs)
             elif func not in self._passes:
                 self._passes[func] = self.eager.passes(func)
             return self.eager.run(func, args, kwargs)
@@ -244,16 +244,18 @@ class _Watcher(Observers):
             with _looking_away(), _unrecorded():
                 source = foreign.read(func, args, kwargs)
                 if func in foreign.SDPA:
-                    source = source._replace(origin=self._origins.of(key_of(args, kwargs)))
+                    source = source._replace(
+                        origin=self._origins.origin_of(sdpa_keys(args, kwargs))
+                    )
                 _keep(source, lambda: foreign.WHY)
         return out
 
 
 # What moves the rows of a cache: beams of a search go on from other beams.
-_MOVES = frozenset({torch.index_select, Tensor.index_select})
+ROW_MOVE_FUNCTIONS = frozenset({torch.index_select, Tensor.index_select})
 
 
-def _move(x: Any = None, dim: Any = None, index: Any = None, **named: Any) -> None:
+def _note_row_move(x: Any = None, dim: Any = None, index: Any = None, **named: Any) -> None:
     """Show rows that may have been moved to every open look and edit."""
     x = named.get("input", x)
     if not isinstance(x, Tensor) or not isinstance(index, Tensor) or x.dim() != 4 or dim != 0:
@@ -261,7 +263,7 @@ def _move(x: Any = None, dim: Any = None, index: Any = None, **named: Any) -> No
     if index.dim() == 1 and len(index) == len(x) > 1 and not going_back():
         with _looking_away():
             for observer in _open_here("looks") + _open_here("edits"):
-                observer.move(index, followed=follows_rows())
+                observer.note_row_move(index, followed=follows_rows())
 
 
 def _paths() -> list[Path]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.looking.key_log import KeyLog, Order
+from regard.looking.key_log import KeyLog, RowMove
 
 B, H, D = 3, 4, 5
 
@@ -14,7 +14,7 @@ def keys(n, *, heads=H, dtype=torch.float32):
 
 def held(log):
     """The bytes that a log keeps in the end."""
-    log.trim()
+    log.release_spare_memory()
     return sum(x.untyped_storage().nbytes() for x in log.tensors())
 
 
@@ -24,17 +24,17 @@ def test_a_cache_that_grows_keeps_each_key_once(dtype):
     log, spans = KeyLog(k[:, :, :7], None), []
     for n in range(8, 51):
         # as torch.cat gives it, a tensor of its own each time
-        spans.append(log.place(k[:, :, :n].clone(), 1, n, []))
+        spans.append(log.place_keys(k[:, :, :n].clone(), 1, n, []))
     assert held(log) == k.untyped_storage().nbytes()
     for n, span in zip(range(8, 51), spans, strict=True):
-        assert (span.start, span.stop, span.grown) == (0, n, True)
+        assert (span.start, span.stop, span.is_grown) == (0, n, True)
         assert torch.equal(span.read(), k[:, :, :n])
 
 
 def test_a_cache_that_lets_old_keys_go_keeps_their_positions():
     k = keys(20)
     log = KeyLog(k[:, :, :6], None)
-    spans = [log.place(k[:, :, n - 6 : n].clone(), 1, 6, []) for n in range(7, 21)]
+    spans = [log.place_keys(k[:, :, n - 6 : n].clone(), 1, 6, []) for n in range(7, 21)]
     assert [(span.start, span.stop) for span in spans] == [(n - 6, n) for n in range(7, 21)]
     assert all(torch.equal(s.read(), k[:, :, s.start : s.stop]) for s in spans)
 
@@ -45,7 +45,7 @@ def test_a_cache_that_is_written_in_place_is_copied_as_it_is_written():
     log, spans = KeyLog(room, 4), []
     for n in range(5, 10):
         room[:, :, n - 1] = k[:, :, n - 1]
-        spans.append(log.place(room, 1, n, []))
+        spans.append(log.place_keys(room, 1, n, []))
     room.zero_()
     for n, span in zip(range(5, 10), spans, strict=True):
         assert (span.stop, span.width) == (n, 12)
@@ -56,30 +56,30 @@ def test_keys_that_are_the_same_are_kept_as_they_were_given():
     k = keys(6)
     log = KeyLog(k, None)
     for again in (k, k.clone()):
-        span = log.place(again, 1, 6, [])
-        assert (span.start, span.stop, span.grown) == (0, 6, False)
+        span = log.place_keys(again, 1, 6, [])
+        assert (span.start, span.stop, span.is_grown) == (0, 6, False)
     assert log.tensors()[0] is k
 
 
 def test_keys_that_have_nothing_in_common_do_not_go_on():
     log = KeyLog(keys(6), None)
-    assert log.place(keys(7), 1, 7, []) is None and log.place(keys(6), 1, 6, []) is None
-    assert log.place(keys(7)[:2], 1, 7, []) is None
-    assert log.place(keys(7).double(), 1, 7, []) is None
+    assert log.place_keys(keys(7), 1, 7, []) is None and log.place_keys(keys(6), 1, 6, []) is None
+    assert log.place_keys(keys(7)[:2], 1, 7, []) is None
+    assert log.place_keys(keys(7).double(), 1, 7, []) is None
 
 
 def test_one_bit_in_the_middle_is_enough_to_be_another_sequence():
     k = keys(7)
     log = KeyLog(k[:, :, :6].clone(), None)
     k[1, 2, 3, 0] = torch.nextafter(k[1, 2, 3, 0], torch.tensor(9.0))
-    assert log.place(k, 1, 7, []) is None
+    assert log.place_keys(k, 1, 7, []) is None
 
 
 def test_not_a_number_goes_on_as_the_same_bits():
     k = keys(7)
     k[0, 0, 2, 1] = torch.nan
     log = KeyLog(k[:, :, :6], None)
-    assert log.place(k.clone(), 1, 7, []).stop == 7
+    assert log.place_keys(k.clone(), 1, 7, []).stop == 7
 
 
 def moved(k, parents, n):
@@ -93,7 +93,7 @@ def test_rows_that_are_moved_are_read_as_each_call_saw_them():
     for step in range(12):
         parents = torch.randint(B, (B,))
         k = moved(k, parents, 1) if step else k
-        span = log.place(k, 1, k.shape[2], [Order(parents)]) if step else None
+        span = log.place_keys(k, 1, k.shape[2], [RowMove(parents)]) if step else None
         log = log or KeyLog(k, None)
         found.append(span or log.last)
         steps.append((k, parents))
@@ -103,30 +103,30 @@ def test_rows_that_are_moved_are_read_as_each_call_saw_them():
     rows = torch.arange(B)
     for (_, parents), before in zip(steps[:0:-1], found[-2::-1], strict=True):
         rows = parents[rows]
-        assert before.rows() is not None and torch.equal(before.rows(), rows)
-    assert found[-1].rows() is None
+        assert before.parent_rows() is not None and torch.equal(before.parent_rows(), rows)
+    assert found[-1].parent_rows() is None
 
 
 def test_rows_that_nobody_said_were_moved_are_found_by_comparing():
     k = keys(6)
     log, after = KeyLog(k, None), moved(k, parents := torch.tensor([2, 2, 0]), 1)
-    assert log.place(after, 1, 7, []) is None
-    assert torch.equal(log.search(after, 1, 7), parents)
-    assert log.search(keys(7), 1, 7) is None
+    assert log.place_keys(after, 1, 7, []) is None
+    assert torch.equal(log.matching_rows(after, 1, 7), parents)
+    assert log.matching_rows(keys(7), 1, 7) is None
 
 
 def test_rows_that_are_alike_are_each_taken_for_their_own():
     k = keys(6)
     k[1] = k[0]
     after = torch.cat([k, keys(1)], 2)
-    assert KeyLog(k, None).search(after, 1, 7).tolist() == [0, 1, 2]
+    assert KeyLog(k, None).matching_rows(after, 1, 7).tolist() == [0, 1, 2]
 
 
 def test_an_order_that_is_not_meant_is_passed_over():
     k = keys(6)
     log = KeyLog(k, None)
-    span = log.place(torch.cat([k, keys(1)], 2), 1, 7, [Order(torch.tensor([1, 0, 2]))])
-    assert span.grown and not log.moves and span.rows() is None
+    span = log.place_keys(torch.cat([k, keys(1)], 2), 1, 7, [RowMove(torch.tensor([1, 0, 2]))])
+    assert span.is_grown and not log.moves and span.parent_rows() is None
 
 
 def test_rows_of_a_batch_may_stay_its_own_while_keys_are_followed():
@@ -134,8 +134,8 @@ def test_rows_of_a_batch_may_stay_its_own_while_keys_are_followed():
     log, first = KeyLog(k, None), None
     first = log.last
     after = moved(k, parents := torch.tensor([1, 1, 2]), 1)
-    span = log.place(after, 1, 7, [Order(parents, followed=False)])
-    assert torch.equal(span.read(), after) and first.rows() is None
+    span = log.place_keys(after, 1, 7, [RowMove(parents, followed=False)])
+    assert torch.equal(span.read(), after) and first.parent_rows() is None
 
 
 def test_heads_that_share_their_keys_are_kept_once():
@@ -144,8 +144,8 @@ def test_heads_that_share_their_keys_are_kept_once():
     for n in range(10, 31):
         # a copy for each query head where there is a mask, none where there is none
         given = k[:, :, :n].repeat_interleave(3, 1) if n % 2 else k[:, :, :n].clone()
-        span = log.place(given, 1, n, [])
-    assert span.grown and torch.equal(span.read(), k)
+        span = log.place_keys(given, 1, n, [])
+    assert span.is_grown and torch.equal(span.read(), k)
     assert held(log) == k.untyped_storage().nbytes()
 
 
@@ -153,7 +153,7 @@ def test_heads_that_shared_their_keys_by_chance_are_told_apart_later():
     k = keys(8)
     k[:, 1::2, :6] = k[:, ::2, :6]
     log = KeyLog(k[:, :, :5].clone(), None)
-    spans = [log.place(k[:, :, :n].clone(), 1, n, []) for n in (6, 7, 8)]
+    spans = [log.place_keys(k[:, :, :n].clone(), 1, n, []) for n in (6, 7, 8)]
     assert torch.equal(spans[-1].read(), k)
     assert torch.equal(spans[0].read(), k[:, :, :6])
 
@@ -163,6 +163,6 @@ def test_a_reference_that_was_written_into_is_an_error_and_nothing_goes_on_from_
     log = KeyLog(k, None)
     after = torch.cat([k, keys(1)], 2)
     k.zero_()
-    assert log.place(after, 1, 7, []) is None
+    assert log.place_keys(after, 1, 7, []) is None
     with pytest.raises(RuntimeError, match="look: a tensor that was looked at has been changed in"):
         log.last.read()

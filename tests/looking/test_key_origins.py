@@ -59,31 +59,31 @@ def test_keys_that_were_written_into_after_they_were_joined_are_read_as_they_ran
 
 def test_only_two_that_are_joined_along_their_keys_in_order_go_on():
     origins, k, new = KeyOrigins(), keys(4), keys(1)
-    own = origins.of(k).own
+    own = origins.origin_of(k).keys_id
     joined = torch.cat([k, new], -2)
     origins.note_cat(joined, [k, new], -2)
-    assert origins.of(joined).first == own and origins.of(k).own == own
+    assert origins.origin_of(joined).prefix_id == own and origins.origin_of(k).keys_id == own
     for parts, dim in (([new, k], 2), ([k, new, new], 2), ([k, k], 1)):
         out = torch.cat(parts, dim)
         origins.note_cat(out, parts, dim)
-        assert origins.of(out).first is None
+        assert origins.origin_of(out).prefix_id is None
     joined.zero_()
-    assert origins.of(joined).first is None
+    assert origins.origin_of(joined).prefix_id is None
 
 
 def test_keys_of_which_no_version_is_counted_have_no_origin():
     origins = KeyOrigins()
     with torch.inference_mode():
         k = keys(4)
-        assert origins.of(k) is None
+        assert origins.origin_of(k) is None
         out = torch.cat([k, keys(1)], 2)
         origins.note_cat(out, [k, k], 2)
-        assert origins.of(out) is None
+        assert origins.origin_of(out) is None
 
 
 def test_a_tensor_that_is_gone_is_forgotten():
     origins, k = KeyOrigins(), keys(4)
-    origins.of(k)
-    assert origins._found
+    origins.origin_of(k)
+    assert origins._origins
     del k
-    assert not origins._found
+    assert not origins._origins

@@ -91,7 +91,7 @@ class Nothing:
     def means(self):
         return False
 
-    def move(self, parents, *, followed):
+    def note_row_move(self, parents, *, followed):
         pass
 
     def meet(self, source=None):
