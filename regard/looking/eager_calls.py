@@ -41,11 +41,13 @@ class Logits:
         added: what the model added to its product; stays if the score is replaced. None if that
             cannot be told.
         seen: where they may be seen; blind rows are open.
+        visible: the same, where blind rows see nothing.
     """
 
     tensor: Tensor
     added: Tensor | None
     seen: Tensor
+    visible: Tensor
 
     def __call__(self, q: Tensor, k: Tensor) -> Float[Tensor, "B H Q K"]:
         return self.tensor
@@ -150,6 +152,7 @@ def to_edit(
         select, cells = SoftmaxWithSinks(sinks), cells[..., slice(*columns)]
     B, H, Q, K = cells.shape
     hidden = cells <= torch.finfo(logits.dtype).min / 2
+    visible = ~hidden
     # a row of which all is masked stays as the model has it
     hidden = hidden & ~hidden.all(-1, keepdim=True)
     known = None if rows is None else _rows(rows, B, H, Q, K)
@@ -159,7 +162,8 @@ def to_edit(
         added = added.masked_fill(hidden, 0)
     else:
         added = None
-    score = Logits(cells.masked_fill(hidden, HIDDEN), None if known is None else added, ~hidden)
+    added = None if known is None else added
+    score = Logits(cells.masked_fill(hidden, HIDDEN), added, ~hidden, visible)
     q, k = known or (cells.new_zeros(B, H, n, 1) for n in (Q, K))
     return Call(q, k, k, score, select, None, None, 0.0)
 

@@ -204,7 +204,7 @@ def written_key_count(call: Call) -> int:
     """How many of the first keys any query of a call may see, by its mask; all if there is none.
 
     Where nothing but the weights is known, for which q has no width and the score is none of ours,
-    those that are read.
+    those that are read. Rows of which a model masks everything say nothing.
     """
     K = call.k.shape[2]
     masks = [part.mask for part in _required_rules(call.rule) if isinstance(part, rules.Given)]
@@ -213,7 +213,13 @@ def written_key_count(call: Call) -> int:
         masks.append(values > torch.finfo(values.dtype).min)
     masks = [mask for mask in masks if mask.dim() and mask.shape[-1] == K]
     if not call.q.shape[3] and not isinstance(call.score, known):
-        masks.append(call.score(call.q, spread(call.k, call.q.shape[1])) != 0)
+        weights = call.score(call.q, spread(call.k, call.q.shape[1]))
+        # a row of which all is masked has weights that are alike
+        is_blind = weights.amax(-1, keepdim=True) == weights.amin(-1, keepdim=True)
+        masks.append((weights != 0) & ~(is_blind & (K > 1)))
+    # where a model attends by itself, its logits are masked already
+    visible = getattr(call.score, "visible", None)
+    masks += [] if visible is None else [visible]
     seen = [mask.flatten(0, -2).any(0) if mask.dim() > 1 else mask for mask in masks]
     places = torch.stack(seen).all(0).nonzero().flatten().tolist() if seen else []
     return places[-1] + 1 if places else K

@@ -40,6 +40,31 @@ def test_a_static_cache_waits_for_the_key_that_is_hidden():
     assert not found[..., 8].any() and found[:, :, 11, :8].all() and found[:, :, 8:, 7].all()
 
 
+@pytest.mark.parametrize("padded", [0, 2])
+@pytest.mark.parametrize("way", ["sdpa", "eager"])
+@torch.no_grad()
+def test_a_static_cache_counts_queries_however_a_model_attends(way, padded):
+    model, tokens = hf.make("llama"), hf.words(5)
+    model.set_attn_implementation(way)
+    mask = torch.ones_like(tokens)
+    mask[0, :padded] = 0
+    changes = {"model.layers.1.self_attn": CELLS}
+    with edit(model, changes), look(model) as steps:
+        given = hf.settings(new=10) | {"attention_mask": mask, "cache_implementation": "static"}
+        out = model.generate(tokens, **given)
+    real = F.pad(mask, (0, 9), value=1)
+    places = (real.cumsum(1) - 1).clamp_min(0)
+    with edit(model, changes), look(model) as whole:
+        model(out[:, :-1], attention_mask=real, position_ids=places, use_cache=False)
+    for name in whole.names():
+        found, expected = steps[name].weights()[..., :14], whole[name].weights()
+        torch.testing.assert_close(found[1], expected[1], atol=1e-6, rtol=0)
+        valid = slice(padded, None)
+        torch.testing.assert_close(found[0, :, valid], expected[0, :, valid], atol=1e-6, rtol=0)
+    # keys are kept once, although rows of padding read all of the room for them
+    assert len({id(kept.span.log) for kept in steps["model.layers.0.self_attn"].calls}) == 1
+
+
 @pytest.mark.parametrize("beams", [1, 3])
 @torch.no_grad()
 def test_attention_to_a_memory_counts_the_steps_of_its_decoder(beams):
