@@ -97,11 +97,11 @@ def log_share(
     scores: Float[Tensor, "B H Q K"], index: Int[Tensor, "B H Q"]
 ) -> Float[Tensor, "B H Q"]:
     """The log of the softmax of scores at one key a query; −inf where that has none."""
-    chosen = scores.gather(-1, index[..., None])
-    hidden = chosen == HIDDEN
+    hidden = scores.gather(-1, index[..., None]) == HIDDEN
     # a row whose chosen key is hidden is opened first, so that no NaN flows back through it
-    total = scores.masked_fill(hidden, 0).logsumexp(-1, keepdim=True)
-    return (chosen - total).masked_fill(hidden, HIDDEN)[..., 0]
+    # score − logsumexp would cancel where scores are large
+    shares = scores.masked_fill(hidden, 0).log_softmax(-1).gather(-1, index[..., None])
+    return shares.masked_fill(hidden, HIDDEN)[..., 0]
 
 
 def of(call: Call) -> Float[Tensor, "B H Q Dv"]:

@@ -51,6 +51,17 @@ def test_logits_by_hand():
     assert found.flatten().tolist() == [11.5, -math.inf]
 
 
+@pytest.mark.parametrize("size", [0.0, 1e3, 1e9, -1e30])
+def test_keys_that_are_alike_share_alike_however_large_their_scores(size):
+    q = torch.tensor([[[[1.0]]]], requires_grad=True)
+    k = torch.full((1, 1, 130, 1), size)
+    found = log_probability(q, k, torch.tensor([[[3]]]), score=scores.dot)
+    found.sum().backward()
+    assert found.item() == pytest.approx(-math.log(130), abs=1e-6)
+    # no key gains by another query; the sum of 130 equal terms may be off by its rounding
+    assert abs(q.grad.item()) <= 1e-5 * abs(size)
+
+
 def test_log_probability_by_hand():
     q, k = torch.tensor([[[[1.0]]]]), torch.tensor([[[[0.0], [math.log(3)]]]])
     found = log_probability(q, k, torch.tensor([[[1]]]), score=scores.dot)
