@@ -29,7 +29,7 @@ class Editing:
         self._modules = {_module_of(name, self.path.names) for name in self._changes}
         self._store = KeyStore()
         self._asked: dict[str, _CallCounts] = {}
-        self._goes_on = False
+        self._goes_on, self._taken_back = False, 0
         for name, change in self._changes.items():
             if _module_of(name, self.path.names) is None:
                 raise ValueError(f"edit: {_unknown(name, model, self.path.names)}")
@@ -116,8 +116,10 @@ class Editing:
         asked = self._asked.setdefault(name, _CallCounts())
         if not asked.is_current:
             # keys that go on from those of the forward before are a cache: all count on
-            self._goes_on |= span is not None and span.is_grown
-            asked.queries = asked.queries if self._goes_on else 0
+            if span is not None:
+                self._goes_on |= span.is_grown
+                self._taken_back = max(self._taken_back, span.taken_back)
+            asked.queries = max(asked.queries - self._taken_back, 0) if self._goes_on else 0
             asked.is_current = True
         begun = asked.queries
         asked.queries += q.shape[2]
@@ -128,7 +130,7 @@ class Editing:
         return name, begun, 0 if span is None else span.start
 
     def _begin(self) -> None:
-        self._goes_on = False
+        self._goes_on, self._taken_back = False, 0
         for asked in self._asked.values():
             asked.is_current = False
 

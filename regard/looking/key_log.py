@@ -6,7 +6,7 @@ grows, one that lets its oldest keys go, and one that is written in place are al
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 import torch
@@ -44,6 +44,8 @@ class KeySpan:
         moves: how often the rows of the log had been moved until then.
         is_grown: whether its keys go on from those of the call before.
         is_later: whether it is not the first call of the log.
+        cuts: how often keys of the log had been taken back until then.
+        taken_back: how many keys of the call before were taken back for this one.
     """
 
     log: "KeyLog"
@@ -54,6 +56,8 @@ class KeySpan:
     moves: int
     is_grown: bool = False
     is_later: bool = False
+    cuts: int = 0
+    taken_back: int = 0
 
     def read(self) -> Tensor:
         """The keys (B, H, K, D)."""
@@ -81,6 +85,7 @@ class KeyLog:
         self._reference: tuple[Tensor, int] | None = None
         self._buffer: Tensor | None = None  # keys, of whichever rows were there then, and some room
         self.moves: list[tuple[int, RowMove]] = []  # how many keys there were, and how rows moved
+        self._cuts: list[tuple[int, Tensor]] = []  # how many keys stayed, and those taken back
         self._last_row_table: tuple[int, Tensor | None] = (0, None)  # of so many moves
         self._parent_rows: list[Tensor | None] = []  # of the last call, before each of the moves
         self.move_count_at_last_call = 0  # row moves in the store at its last call; set there
@@ -124,6 +129,24 @@ class KeyLog:
             return self._add_call(given, *found)
         return None
 
+    def cut_keys(self, k: Tensor, new: int, used: int) -> KeySpan | None:
+        """The span of keys that begin as these do and go on otherwise; None if they do not.
+
+        So a decoder continues whose last tokens were guesses that are taken back.
+        """
+        stays, last = used - new, self.last
+        if self.moves or last.start or not 0 < stays < last.stop == self.length:
+            return None
+        given = _to_bits(k)
+        if not self._can_continue(k) or not self._are_equal(given[:, :, :stays], 0, stays, None):
+            return None
+        if self._reference is not None:
+            self._copy_first(_to_bits(self._reference[0]))
+        self._cuts.append((stays, self._all_keys()[:, :, stays:].clone()))
+        taken_back, self.length = self.length - stays, stays
+        self.last = replace(self._add_call(given, 0, used, True), taken_back=taken_back)
+        return self.last
+
     def matching_rows(self, k: Tensor, new: int, used: int) -> Tensor | None:
         """For each row, the row (B,) that its keys continue, by comparing all pairs; else None."""
         if k.shape[0] == 1 or not self._can_continue(k):
@@ -148,8 +171,14 @@ class KeyLog:
         """The keys of one call (B, H, K, D)."""
         if self._is_changed():
             raise RuntimeError(CHANGED_TENSOR_ERROR)
-        k = self._keys_between(span.start, span.stop, span.moves)
-        k = _repeat_heads(k.view(self._dtype), span.heads)
+        stop, parts = span.stop, list[Tensor]()
+        for stays, taken_back in self._cuts[span.cuts :]:
+            if stays < stop:
+                parts.insert(0, taken_back[:, :, : stop - stays])
+                stop = stays
+        parts.insert(0, self._keys_between(span.start, stop, span.moves))
+        parts = [_repeat_heads(part.view(self._dtype), span.heads) for part in parts]
+        k = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
         missing = span.width - k.shape[2]
         return torch.cat([k, k.new_zeros(*k.shape[:2], missing, k.shape[3])], 2) if missing else k
 
@@ -166,7 +195,8 @@ class KeyLog:
 
     def tensors(self) -> list[Tensor]:
         """The tensors that the log keeps."""
-        return [self._all_keys() if self._reference is None else self._reference[0]]
+        kept = self._all_keys() if self._reference is None else self._reference[0]
+        return [kept, *(taken_back for _, taken_back in self._cuts)]
 
     def _can_continue(self, k: Tensor) -> bool:
         """True if keys may continue these: unchanged, and as many heads or multiples of them."""
@@ -226,9 +256,9 @@ class KeyLog:
                 self._copy_first(_to_bits(self._reference[0]))
             self._append(given[:, :, self.length - start : stop - start])
             self.length = stop
-        self.last = KeySpan(
-            self, start, stop, given.shape[2], given.shape[1], len(self.moves), is_grown, True
-        )
+        K, H = given.shape[2], given.shape[1]
+        moves, cuts = len(self.moves), len(self._cuts)
+        self.last = KeySpan(self, start, stop, K, H, moves, is_grown, True, cuts)
         return self.last
 
     def _copy_first(self, k: Tensor) -> None:

@@ -166,6 +166,10 @@ class KeyStore:
             if span := log.place_keys(k, new, used, self._moves_since_last_call(log, k), prefix_id):
                 self._has_moved |= len(log.moves) > before
                 return Placement(log.use, span, is_second=first)
+        for log in logs if new < used else ():
+            first = not log.last.is_later
+            if span := log.cut_keys(k, new, used):
+                return Placement(log.use, span, is_second=first)
         for log in logs:
             parents = log.matching_rows(k, new, used) if new < used else None
             if parents is not None:

@@ -65,6 +65,32 @@ def test_a_static_cache_counts_queries_however_a_model_attends(way, padded):
     assert len({id(kept.span.log) for kept in steps["model.layers.0.self_attn"].calls}) == 1
 
 
+@torch.no_grad()
+def test_queries_that_speculation_took_back_are_counted_again():
+    model, helper, tokens = hf.make("llama"), hf.make("llama"), hf.words(6)[:1]
+    helper.model.layers = helper.model.layers[:1]
+    given = {"max_new_tokens": 10, "min_new_tokens": 10, "do_sample": False}
+    name = "model.layers.1.self_attn"
+    with edit(model, {name: CELLS}), look(model) as seen:
+        out = model.generate(tokens, assistant_model=helper, **given)
+    calls = seen[name].calls
+    assert sum(call.sizes[2] for call in calls) > 15  # something was taken back
+    with edit(model, {name: CELLS}), look(model) as whole:
+        assert torch.equal(model.generate(tokens, **given), out)
+    for attention in whole.names():
+        expected = whole[attention].weights()
+        for call in seen[attention].calls[:-1]:
+            Q, K = call.sizes[2:]
+            # its first query is the last that is sure to have stayed
+            torch.testing.assert_close(
+                call.weights()[:, :, 0, : K - Q + 1],
+                expected[:, :, K - Q, : K - Q + 1],
+                atol=1e-6,
+                rtol=0,
+            )
+        assert len({id(kept.span.log) for kept in seen[attention].calls}) == 1
+
+
 @pytest.mark.parametrize("beams", [1, 3])
 @torch.no_grad()
 def test_attention_to_a_memory_counts_the_steps_of_its_decoder(beams):

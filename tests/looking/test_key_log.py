@@ -166,3 +166,25 @@ def test_a_reference_that_was_written_into_is_an_error_and_nothing_goes_on_from_
     assert log.place_keys(after, 1, 7, []) is None
     with pytest.raises(RuntimeError, match="look: a tensor that was looked at has been changed in"):
         log.last.read()
+
+
+@pytest.mark.parametrize("heads", [H, 1])
+def test_keys_that_were_taken_back_are_read_as_each_call_saw_them(heads):
+    k = torch.randn(B, heads, 9, D).expand(B, H, 9, D)
+    other, third = (torch.randn(B, H, 9, D) for _ in range(2))
+    given = [
+        k[:, :, :5],
+        k[:, :, :8],
+        torch.cat([k[:, :, :6], other[:, :, :2]], 2),
+        torch.cat([k[:, :, :6], other[:, :, :3]], 2),
+        torch.cat([k[:, :, :4], third[:, :, :4]], 2),
+    ]
+    log = KeyLog(given[0], None)
+    spans = [log.last]
+    for one, new in zip(given[1:], (3, 2, 1, 4), strict=True):
+        span = log.place_keys(one, new, one.shape[2], [])
+        spans.append(span or log.cut_keys(one, new, one.shape[2]))
+    assert [span.taken_back for span in spans] == [0, 0, 2, 0, 5]
+    for span, one in zip(spans, given, strict=True):
+        assert torch.equal(span.read(), one)
+    assert log.cut_keys(torch.randn(B, H, 8, D), 2, 8) is None
