@@ -13,7 +13,7 @@ from regard.decode import likeliest, recorded, states, steps
 from regard.decode.decoded import Decoded
 from regard.decode.steps import Steps
 from regard.kernels import one_query
-from regard.looking import rows_of_batch, watched
+from regard.looking import keep_batch_rows, watched
 
 # Wider beams have more candidates than one program should sort.
 WIDEST = 16
@@ -65,7 +65,7 @@ def beam(
     penalties = ((5 + torch.arange(1, size + 1, dtype=torch.float64)) / 6) ** length_penalty
     if recorder is None:
         # `along` follows the beams of a look, by `Decoded.rows`
-        with rows_of_batch() if watched() else nullcontext():
+        with keep_batch_rows() if watched() else nullcontext():
             search = steps.run("beam", begun, (source, longest, penalties), most)
     else:
         inputs = (source, *(steps.beside(source, x) for x in (longest, penalties)))

@@ -15,16 +15,24 @@ from regard.functional.rules import both
 from regard.functional.selects import HIDDEN, softmax
 from regard.looking.record import Source
 
-# Gives the operands of a product: queries (…, Q, D) and keys (…, K, D).
-Rows = Callable[[], tuple[Tensor, Tensor]]
+# A function that gives the operands of a product: queries (…, Q, D) and keys (…, K, D).
+OperandRows = Callable[[], tuple[Tensor, Tensor]]
 
-# What modules call the number of their heads.
-HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "num_q_heads")
+# Attributes that hold a module's number of heads.
+HEAD_COUNT_NAMES = (
+    "num_heads",
+    "num_attention_heads",
+    "n_heads",
+    "n_head",
+    "heads",
+    "nhead",
+    "num_q_heads",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """A score that is the weights which ran (B, H, Q, K); goes with `as_formed`."""
+    """A score that is the model's own weights (B, H, Q, K); goes with `identity_select`."""
 
     tensor: Tensor
 
@@ -34,19 +42,19 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class Logits:
-    """A score that is the logits which the model formed (B, H, Q, K), −inf where it masked them.
+    """A score that is the model's own logits (B, H, Q, K), −inf where it masked them.
 
     Args:
         tensor: the logits.
-        added: what the model added to its product; stays if the score is replaced. None if that
-            cannot be told.
-        seen: where they may be seen; blind rows are open.
+        model_bias: what the model added to its product; stays if the score is replaced. None if it
+            is unknown.
+        model_mask: where they may be seen; blind rows are open.
         visible: the same, where blind rows see nothing.
     """
 
     tensor: Tensor
-    added: Tensor | None
-    seen: Tensor
+    model_bias: Tensor | None
+    model_mask: Tensor
     visible: Tensor
 
     def __call__(self, q: Tensor, k: Tensor) -> Float[Tensor, "B H Q K"]:
@@ -66,13 +74,13 @@ class SoftmaxWithSinks:
         ]
 
 
-def as_formed(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
-    """The scores themselves, where they are weights already."""
+def identity_select(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
+    """The scores unchanged: they are weights already."""
     return scores
 
 
-class Layout(NamedTuple):
-    """How a tensor of cells is (B, H, Q, K), and back.
+class CellLayout(NamedTuple):
+    """The conversion of a tensor of cells to (B, H, Q, K), and back.
 
     Three axes are one head for each of the first, or all heads of a batch if it fits; of four the
     second is the heads; more are a batch of several axes.
@@ -80,72 +88,77 @@ class Layout(NamedTuple):
 
     shape: torch.Size
     heads: int
-    turned: bool
+    is_transposed: bool
 
     @classmethod
-    def of(cls, shape: torch.Size, heads: int | None, batches: Collection[int]) -> "Layout":
+    def of(cls, shape: torch.Size, heads: int | None, batches: Collection[int]) -> "CellLayout":
         """The layout of cells of this shape, in a module with so many heads and batches."""
         if len(shape) == 3 and heads and shape[0] in [batch * heads for batch in batches]:
             return cls(shape, heads, False)
-        turned = len(shape) == 4 and heads is not None and shape[1] != heads == shape[2]
-        return cls(shape, 1, turned)
+        is_transposed = len(shape) == 4 and heads is not None and shape[1] != heads == shape[2]
+        return cls(shape, 1, is_transposed)
 
-    def four(self, x: Tensor) -> Tensor:
+    def to_bhqk(self, x: Tensor) -> Tensor:
         """(B, H, Q, K), of any K."""
         if x.dim() == 2:
             return x[None, None]
         if x.dim() == 3:
             return x.unflatten(0, (x.shape[0] // self.heads, self.heads))
         if x.dim() == 4:
-            return x.transpose(1, 2) if self.turned else x
+            return x.transpose(1, 2) if self.is_transposed else x
         return x.flatten(0, -4)
 
-    def back(self, x: Tensor) -> Tensor:
+    def from_bhqk(self, x: Tensor) -> Tensor:
         """The cells in their own form."""
-        x = x.transpose(1, 2) if self.turned else x
+        x = x.transpose(1, 2) if self.is_transposed else x
         return x.reshape(*self.shape[:-1], x.shape[-1])
 
 
-def heads_of(module: Any) -> int | None:
-    """How many heads a module says that it has."""
-    for name in HEADS:
+def head_count(module: Any) -> int | None:
+    """The number of heads in a module's attributes; None if it has none of these."""
+    for name in HEAD_COUNT_NAMES:
         found = getattr(module, name, None)
         if isinstance(found, int) and not isinstance(found, bool):
             return found
     return None
 
 
-def ran(
-    weights: Tensor, layout: Layout, columns: tuple[int, int] | None, rows: Rows | None = None
+def weights_source(
+    weights: Tensor,
+    layout: CellLayout,
+    columns: tuple[int, int] | None,
+    rows: OperandRows | None = None,
 ) -> Source:
     """A call with exactly these weights, and its keys where they are known.
 
     Its q has no width, since nothing is left to compute; its keys tell where its columns stand
     among those of other calls.
     """
-    cells = layout.four(weights.detach())
+    cells = layout.to_bhqk(weights.detach())
     if columns is not None:
         cells = cells[..., slice(*columns)]
-    known = None if rows is None else _rows(rows, *cells.shape)
+    known = None if rows is None else _queries_and_keys(rows, *cells.shape)
     keys = [] if known is None else [known[1].detach()]
 
     def make(cells: Tensor, k: Tensor | None = None) -> Call:
         B, H, Q, K = cells.shape
         k = cells.new_empty(B, H, K, 0) if k is None else k
-        return Call(cells.new_empty(B, H, Q, 0), k, k, Weights(cells), as_formed, None, None, 0.0)
+        return Call(
+            cells.new_empty(B, H, Q, 0), k, k, Weights(cells), identity_select, None, None, 0.0
+        )
 
     return Source(make, [cells, *keys], keys=1 if keys else None)
 
 
-def to_edit(
-    layout: Layout,
+def editable_call(
+    layout: CellLayout,
     logits: Tensor,
-    added: Tensor | None,
+    model_bias: Tensor | None,
     columns: tuple[int, int] | None,
-    rows: Rows | None,
+    rows: OperandRows | None,
 ) -> Call:
     """A call to edit, of the logits that go into a softmax, with q and k where they are known."""
-    cells = wide(layout.four(logits))
+    cells = wide(layout.to_bhqk(logits))
     select: Any = softmax
     if columns is not None:
         sinks = torch.cat([cells[..., : columns[0]], cells[..., columns[1] :]], -1)
@@ -155,20 +168,20 @@ def to_edit(
     visible = ~hidden
     # a row of which all is masked stays as the model has it
     hidden = hidden & ~hidden.all(-1, keepdim=True)
-    known = None if rows is None else _rows(rows, B, H, Q, K)
-    if added is not None and added.shape == logits.shape:
-        added = wide(layout.four(added))
-        added = added if columns is None else added[..., slice(*columns)]
-        added = added.masked_fill(hidden, 0)
+    known = None if rows is None else _queries_and_keys(rows, B, H, Q, K)
+    if model_bias is not None and model_bias.shape == logits.shape:
+        model_bias = wide(layout.to_bhqk(model_bias))
+        model_bias = model_bias if columns is None else model_bias[..., slice(*columns)]
+        model_bias = model_bias.masked_fill(hidden, 0)
     else:
-        added = None
-    added = None if known is None else added
-    score = Logits(cells.masked_fill(hidden, HIDDEN), added, ~hidden, visible)
+        model_bias = None
+    model_bias = None if known is None else model_bias
+    score = Logits(cells.masked_fill(hidden, HIDDEN), model_bias, ~hidden, visible)
     q, k = known or (cells.new_zeros(B, H, n, 1) for n in (Q, K))
     return Call(q, k, k, score, select, None, None, 0.0)
 
 
-def weights_after(call: Call, new: Call) -> Tensor:
+def edited_weights(call: Call, new: Call) -> Tensor:
     """The weights (B, H, Q, K) of an edited call."""
     score = call.score
     assert isinstance(score, Logits)
@@ -183,13 +196,13 @@ def weights_after(call: Call, new: Call) -> Tensor:
                 "edit: expected another score with other queries or keys, got the model's own "
                 "logits, which are formed already; change the score too, as by edits.score(dot)"
             )
-    elif score.added is None:
+    elif score.model_bias is None:
         raise ValueError(
             "edit: expected a model whose queries and keys can be told from its product, got "
             f"another score for logits {tuple(score.tensor.shape)}; of these, edit the rest"
         )
     else:
-        new = _rescored(new, score.added, score.seen)
+        new = _with_model_bias_and_mask(new, score.model_bias, score.model_mask)
     k = spread(new.k, new.q.shape[1])
     found = plain.weights(
         new.q, k, score=new.score, select=new.select, rule=new.rule, bias=new.bias
@@ -197,7 +210,7 @@ def weights_after(call: Call, new: Call) -> Tensor:
     return heard(new, found)
 
 
-def with_sinks(weights: Tensor, columns: tuple[int, int], width: int) -> Tensor:
+def with_sink_columns(weights: Tensor, columns: tuple[int, int], width: int) -> Tensor:
     """The weights with columns beside them that hold what is left of each row."""
     before, after = columns[0], width - columns[1]
     rest = (1 - weights.sum(-1, keepdim=True)).clamp_min(0) / (before + after)
@@ -205,17 +218,19 @@ def with_sinks(weights: Tensor, columns: tuple[int, int], width: int) -> Tensor:
     return torch.cat([sides[0], weights, sides[1]], -1)
 
 
-def _rescored(new: Call, added: Tensor, seen: Tensor) -> Call:
-    """The call with what the model added to its own score, and what it masked."""
+def _with_model_bias_and_mask(new: Call, model_bias: Tensor, model_mask: Tensor) -> Call:
+    """The call with the bias and the mask that the model applied to its own score."""
     if new.bias is not None:
-        added = added + plain.addend(new.q, new.k, new.bias)
-    model = checked(new.q, new.k, None, rule=seen, bias=added)
+        model_bias = model_bias + plain.addend(new.q, new.k, new.bias)
+    model = checked(new.q, new.k, None, rule=model_mask, bias=model_bias)
     assert model.rule is not None
     rule = model.rule if new.rule is None else both(new.rule, model.rule)
     return replace(new, rule=rule, bias=model.bias)
 
 
-def _rows(rows: Rows, B: int, H: int, Q: int, K: int) -> tuple[Tensor, Tensor] | None:
+def _queries_and_keys(
+    rows: OperandRows, B: int, H: int, Q: int, K: int
+) -> tuple[Tensor, Tensor] | None:
     """Queries (B, H, Q, D) and keys (B, H, K, D), if the product's rows are those of its cells."""
     q, k = rows()
     lead = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2])

@@ -50,8 +50,8 @@ def of_sdpa(
     return Source(make, [x.detach() for x in given], keys=1)
 
 
-def read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Source:
-    """What a call of PyTorch's is made from, as one of ours.
+def read_source(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Source:
+    """The source of a call of PyTorch's, read as one of ours.
 
     Nothing is raised here, in the middle of a model: what cannot be read says so when it is made.
     """
@@ -61,10 +61,10 @@ def read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Source:
         source = SEEN[func](*args, **kwargs)
     except Exception as error:
         source = unreadable_source(str(error))
-    return source._replace(make=partial(_made, func.__name__, source.make))
+    return source._replace(make=partial(_make_call, func.__name__, source.make))
 
 
-def _made(name: str, make: Callable[..., Call], *tensors: Tensor) -> Call:
+def _make_call(name: str, make: Callable[..., Call], *tensors: Tensor) -> Call:
     try:
         return make(*tensors)
     except Exception as error:
@@ -76,7 +76,7 @@ def _made(name: str, make: Callable[..., Call], *tensors: Tensor) -> Call:
 
 def called(func: Any, *args: Any, **kwargs: Any) -> tuple[Call, Join]:
     """A call that is to be edited, with values and gradients, and its output in PyTorch's form."""
-    if func not in SDPA:
+    if func not in SDPA_FUNCTIONS:
         raise ValueError(
             "edit: nn.MultiheadAttention attends inside of one function, which cannot be edited; "
             "put regard.layers.MultiHead.from_torch(module) in its place"
@@ -132,9 +132,9 @@ def _sdpa(
     scale: float | None,
     enable_gqa: bool,
 ) -> Call:
-    rows = _rows_of(query, key)
+    rows = _nested_mask(query, key)
     # autocast lets dtypes mix
-    parts = [nested.padded(x) if x.is_nested else x for x in (query, key)]
+    parts = [nested.to_padded(x) if x.is_nested else x for x in (query, key)]
     parts += [] if value is None else [value]
     if enable_gqa and query.dim() == 3:
         groups = query.shape[0] // key.shape[0]
@@ -153,10 +153,10 @@ def _sdpa(
     return checked(q, k, v[0] if v else None, score=Dot(scale), rule=rule, bias=bias)
 
 
-def _rows_of(query: Tensor, key: Tensor) -> Tensor | None:
-    """What rows of many lengths may see of one another, (B, 1, Q, K); None if all are alike."""
-    of_q = nested.mask_of(query)[:, None, :, None] if query.is_nested else None
-    of_k = nested.mask_of(key)[:, None, None] if key.is_nested else None
+def _nested_mask(query: Tensor, key: Tensor) -> Tensor | None:
+    """True where nested rows have a query and a key, (B, 1, Q, K); None if none is nested."""
+    of_q = nested.length_mask(query)[:, None, :, None] if query.is_nested else None
+    of_k = nested.length_mask(key)[:, None, None] if key.is_nested else None
     return of_q if of_k is None else of_k if of_q is None else of_q & of_k
 
 
@@ -251,15 +251,15 @@ def _multi_head_signature() -> Signature:
 
 
 # Their own operators are what an exported model calls.
-SDPA = (
+SDPA_FUNCTIONS = (
     F.scaled_dot_product_attention,
     torch.ops.aten.scaled_dot_product_attention,
     torch.ops.aten.scaled_dot_product_attention.default,
 )
 # What can be seen of PyTorch's own, and how each is read.
 SEEN: dict[Any, Callable[..., Source]] = {
-    **dict.fromkeys(SDPA, of_sdpa),
+    **dict.fromkeys(SDPA_FUNCTIONS, of_sdpa),
     F.multi_head_attention_forward: of_multi_head,
-    native.MULTI_HEAD: native.of_multi_head,
-    native.LAYER: native.of_layer,
+    native.MULTI_HEAD_OPERATOR: native.of_multi_head,
+    native.LAYER_OPERATOR: native.of_layer,
 }

@@ -1,4 +1,4 @@
-"""Hugging Face's flex attention, which is compiled inside, where no function is seen.
+"""Hugging Face's flex attention, read as a call of ours: it is compiled, so no mode sees inside.
 
 Models fetch their attention and their masks from two tables by name. While a look or an edit is
 open, what is fetched as "flex_attention" is wrapped: it runs without the watcher, and is read as a
@@ -25,12 +25,12 @@ from regard.looking.eager_calls import SoftmaxWithSinks
 from regard.looking.patches import Patch
 from regard.looking.record import Source, source_of
 
-FLEX = "flex_attention"
+FLEX_NAME = "flex_attention"
 
 
 @dataclass(frozen=True)
-class SoftCapped:
-    """A dot product that is bent below a cap: `cap · tanh(q · k · scale / cap)` (Gemma 2)."""
+class SoftCappedDot:
+    """A dot product with a soft cap: `cap · tanh(q · k · scale / cap)` (Gemma 2)."""
 
     scale: float | None
     cap: float
@@ -43,26 +43,26 @@ class SoftCapped:
 
 @runtime_checkable
 class Host(Protocol):
-    """What a call is reported to."""
+    """The receiver of a call: all open looks and edits."""
 
     def aside(self) -> AbstractContextManager[None]:
-        """Inside, the watcher looks away."""
+        """Inside, nothing is observed."""
 
-    def means(self) -> bool:
-        """Whether an edit means the module that is running."""
+    def has_edit(self) -> bool:
+        """True if an edit applies to the module that is running."""
 
-    def edited(self, call: Call) -> Call:
+    def apply_edits(self, call: Call) -> Call:
         """The call as every open edit leaves it."""
 
-    def meet(self) -> None:
-        """Tell the edits that the module attends."""
+    def note_attention(self) -> None:
+        """Note for each edit that the running module attends."""
 
     def keep(self, source: Source, *, edited: bool) -> None:
         """Show a call to every open look."""
 
 
 def patches(host: Host) -> list[Patch]:
-    """What is wrapped of transformers; nothing if nobody has imported its models."""
+    """The patches of transformers; none if its models are not imported."""
     attention: Any = sys.modules.get("transformers.modeling_utils")
     masks: Any = sys.modules.get("transformers.masking_utils")
     if not hasattr(attention, "AttentionInterface") or not hasattr(masks, "AttentionMaskInterface"):
@@ -70,11 +70,13 @@ def patches(host: Host) -> list[Patch]:
 
     def get_interface(self: Any, name: Any, default: Any) -> Any:
         found = fetch.original(self, name, default)
-        return partial(_attend, host, found) if name == FLEX and _is_observed() else found
+        return partial(_attend, host, found) if name == FLEX_NAME and _is_observed() else found
 
     def get_mask(self: Any, name: Any) -> Any:
         found = fetch_mask.original(self, name)
-        return partial(_run_aside, host, found) if name == FLEX and _is_observed() else found
+        return (
+            partial(_run_unobserved, host, found) if name == FLEX_NAME and _is_observed() else found
+        )
 
     fetch = Patch(attention.AttentionInterface, "get_interface", get_interface)
     fetch_mask = Patch(masks.AttentionMaskInterface, "__getitem__", get_mask)
@@ -82,10 +84,10 @@ def patches(host: Host) -> list[Patch]:
 
 
 def _is_observed() -> bool:
-    return not torch.compiler.is_compiling() and threads.here() is not None
+    return not torch.compiler.is_compiling() and threads.current_observers() is not None
 
 
-def _run_aside(host: Host, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _run_unobserved(host: Host, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     with host.aside():
         return run(*args, **kwargs)
 
@@ -100,28 +102,28 @@ def _attend(
     attention_mask: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """What flex attention gives, read as a call of ours on its way."""
+    """The output of flex attention, which is reported as a call of ours, and may be edited."""
     with host.aside():
-        made = _source(query, key, attention_mask, kwargs)
-        if host.means():
+        made = _flex_source(query, key, attention_mask, kwargs)
+        if host.has_edit():
             call = made.make(query, key, *made.tensors[2:])
             call = checked(
                 call.q, call.k, value, score=call.score, select=call.select, rule=call.rule,
                 bias=call.bias,
             )  # fmt: skip
-            new = host.edited(call)
+            new = host.apply_edits(call)
             if new is not call:
                 new = foreign.settled(new)
                 host.keep(source_of(new), edited=True)
                 return heard(new, plain.of(new)).transpose(1, 2).contiguous(), None
         else:
-            host.meet()
+            host.note_attention()
         out = run(module, query, key, value, attention_mask, **kwargs)
         host.keep(made, edited=False)
         return out
 
 
-def _source(query: Tensor, key: Tensor, mask: Any, given: dict[str, Any]) -> Source:
+def _flex_source(query: Tensor, key: Tensor, mask: Any, given: dict[str, Any]) -> Source:
     """A call of transformers' `flex_attention_forward`, and the tensors that it is made from."""
     scale, cap = given.get("scaling"), given.get("softcap")
     # the mask is a function of places, or a tensor that is added
@@ -140,20 +142,20 @@ def _source(query: Tensor, key: Tensor, mask: Any, given: dict[str, Any]) -> Sou
             q,
             k,
             None,
-            score=Dot(scale) if cap is None else SoftCapped(scale, cap),
-            select=softmax if sinks is None else _with_sinks(sinks, q),
-            rule=None if mod is None else _dense(mod, B, H, Q, K, q.device),
+            score=Dot(scale) if cap is None else SoftCappedDot(scale, cap),
+            select=softmax if sinks is None else _softmax_with_sinks(sinks, q),
+            rule=None if mod is None else _dense_mask(mod, B, H, Q, K, q.device),
             bias=sum(parts[1:], parts[0]) if parts else None,
         )
 
     return Source(make, [x.detach() for x in (query, key, *there.values())], keys=1)
 
 
-def _with_sinks(sinks: Tensor, q: Tensor) -> SoftmaxWithSinks:
+def _softmax_with_sinks(sinks: Tensor, q: Tensor) -> SoftmaxWithSinks:
     return SoftmaxWithSinks(sinks.view(1, -1, 1, 1).expand(*q.shape[:3], 1))
 
 
-def _dense(mod: Any, B: int, H: int, Q: int, K: int, device: torch.device) -> Tensor:
+def _dense_mask(mod: Any, B: int, H: int, Q: int, K: int, device: torch.device) -> Tensor:
     """The mask as a bool tensor (B, H, Q, K)."""
     from torch.nn.attention.flex_attention import create_mask
 

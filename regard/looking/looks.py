@@ -44,7 +44,7 @@ class Seen:
     def __getitem__(self, name: str) -> Sight:
         if name not in self._kept:
             there = ", ".join(self._kept) or "none"
-            missed = f"; not seen: {unseen_modules.listed(self.unseen)}" if self.unseen else ""
+            missed = f"; not seen: {unseen_modules.name_list(self.unseen)}" if self.unseen else ""
             raise KeyError(f"look: no attention named {name!r} was seen; there is {there}{missed}")
         return Sight(name, tuple(self._kept[name]))
 
@@ -60,11 +60,13 @@ class Seen:
     @property
     def unseen(self) -> tuple[str, ...]:
         """Modules that ran and look like attention, but of which no call was seen."""
-        return unseen_modules.unseen(self.path.modules, self.path.ran, self._attending_names)
+        return unseen_modules.unseen_names(self.path.modules, self.path.ran, self._attending_names)
 
     def warning(self) -> str | None:
         """A sentence if modules that look like attention were not seen, or nothing was."""
-        return unseen_modules.complaint(self.path.modules, self.path.ran, self._attending_names)
+        return unseen_modules.unseen_warning(
+            self.path.modules, self.path.ran, self._attending_names
+        )
 
     def clear(self) -> None:
         """Forget all that was seen, and let go of its memory."""
@@ -131,7 +133,7 @@ class Seen:
             q.shape[2],
             (lambda: written_key_count(source.make(*source.tensors))) if masked else None,
             origin=source.origin,
-            followed=watcher.follows_rows(),
+            followed=watcher.should_follow_rows(),
         )
 
 

@@ -13,27 +13,48 @@ from regard.looking import nested
 from regard.looking.record import Source
 
 # How the native operators call their arguments: they have no signature to ask.
-_WEIGHTS = ("embed_dim", "num_heads", "qkv_weight", "qkv_bias", "proj_weight", "proj_bias")
-_MULTI_HEAD = ("query", "key", "value", *_WEIGHTS, "mask", "need_weights", "average", "mask_type")
-_NORMS = ("norm_weight", "norm_bias", "norm_weight_2", "norm_bias_2")
-_LINEAR = ("ffn_weight_1", "ffn_bias_1", "ffn_weight_2", "ffn_bias_2")
-_LAYER = ("src", *_WEIGHTS, "use_gelu", "norm_first", "eps", *_NORMS, *_LINEAR, "mask", "mask_type")
-# What its weights are computed from.
-_NEEDED = ("query", "src", "qkv_weight", "qkv_bias", "norm_weight", "norm_bias", "mask")
+_WEIGHT_ARGUMENTS = ("embed_dim", "num_heads", "qkv_weight", "qkv_bias", "proj_weight", "proj_bias")
+_MULTI_HEAD_ARGUMENTS = (
+    "query",
+    "key",
+    "value",
+    *_WEIGHT_ARGUMENTS,
+    "mask",
+    "need_weights",
+    "average",
+    "mask_type",
+)
+_NORM_ARGUMENTS = ("norm_weight", "norm_bias", "norm_weight_2", "norm_bias_2")
+_FEED_FORWARD_ARGUMENTS = ("ffn_weight_1", "ffn_bias_1", "ffn_weight_2", "ffn_bias_2")
+_LAYER_ARGUMENTS = (
+    "src",
+    *_WEIGHT_ARGUMENTS,
+    "use_gelu",
+    "norm_first",
+    "eps",
+    *_NORM_ARGUMENTS,
+    *_FEED_FORWARD_ARGUMENTS,
+    "mask",
+    "mask_type",
+)
+# The arguments that the weights are computed from.
+_NEEDED_ARGUMENTS = ("query", "src", "qkv_weight", "qkv_bias", "norm_weight", "norm_bias", "mask")
 
 
 def of_multi_head(*args: Any, **kwargs: Any) -> Source:
     """A call of `torch._native_multi_head_attention`."""
-    return _source(dict(zip(_MULTI_HEAD, args, strict=False)) | kwargs, _multi_head)
+    return _native_source(
+        dict(zip(_MULTI_HEAD_ARGUMENTS, args, strict=False)) | kwargs, _multi_head_call
+    )
 
 
 def of_layer(*args: Any, **kwargs: Any) -> Source:
     """A call of `torch._transformer_encoder_layer_fwd`, for the attention inside of it."""
-    return _source(dict(zip(_LAYER, args, strict=False)) | kwargs, _layer)
+    return _native_source(dict(zip(_LAYER_ARGUMENTS, args, strict=False)) | kwargs, _layer_call)
 
 
-def _source(named: dict[str, Any], make: Callable[[dict[str, Any]], Call]) -> Source:
-    kept = [name for name in _NEEDED if isinstance(named.get(name), Tensor)]
+def _native_source(named: dict[str, Any], make: Callable[[dict[str, Any]], Call]) -> Source:
+    kept = [name for name in _NEEDED_ARGUMENTS if isinstance(named.get(name), Tensor)]
     rest = {name: x for name, x in named.items() if not isinstance(x, Tensor)}
     return Source(
         lambda *tensors: make(rest | dict(zip(kept, tensors, strict=True))),
@@ -41,22 +62,22 @@ def _source(named: dict[str, Any], make: Callable[[dict[str, Any]], Call]) -> So
     )
 
 
-def _multi_head(named: dict[str, Any]) -> Call:
-    return _call(named["query"], named)
+def _multi_head_call(named: dict[str, Any]) -> Call:
+    return _self_attention_call(named["query"], named)
 
 
-def _layer(named: dict[str, Any]) -> Call:
+def _layer_call(named: dict[str, Any]) -> Call:
     x = named["src"]
     if named["norm_first"]:
         norm = named["norm_weight"], named["norm_bias"]
         x = F.layer_norm(x, norm[0].shape, *norm, named["eps"])
-    return _call(x, named)
+    return _self_attention_call(x, named)
 
 
-def _call(x: Tensor, named: dict[str, Any]) -> Call:
+def _self_attention_call(x: Tensor, named: dict[str, Any]) -> Call:
     """Self-attention of `x` (B, Q, E), which may be nested."""
-    there = nested.mask_of(x) if x.is_nested else None  # (B, Q)
-    x = nested.padded(x) if x.is_nested else x
+    there = nested.length_mask(x) if x.is_nested else None  # (B, Q)
+    x = nested.to_padded(x) if x.is_nested else x
     E, heads = named["embed_dim"], named["num_heads"]
     q, k = F.linear(x, named["qkv_weight"][: 2 * E], named["qkv_bias"][: 2 * E]).chunk(2, -1)
     q, k = (part.unflatten(2, (heads, -1)).transpose(1, 2) for part in (q, k))  # (B, H, Q, D)
@@ -69,6 +90,7 @@ def _call(x: Tensor, named: dict[str, Any]) -> Call:
     return checked(q, k, None, score=Dot(None), rule=rule)
 
 
-# What is read here. A layer's is the attention of its child `self_attn`, which itself never runs.
-LAYER = torch._transformer_encoder_layer_fwd
-MULTI_HEAD = torch._native_multi_head_attention
+# The operators that are read here. A layer's attention is that of its child `self_attn`, which
+# itself never runs.
+LAYER_OPERATOR = torch._transformer_encoder_layer_fwd
+MULTI_HEAD_OPERATOR = torch._native_multi_head_attention

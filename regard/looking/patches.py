@@ -16,7 +16,7 @@ from regard.looking import threads
 
 
 class Patch:
-    """A function of PyTorch's, and what stands in its place for a while.
+    """A function of PyTorch's, and its wrapper for a while.
 
     Args:
         owner: the class or module that has it.
@@ -30,7 +30,7 @@ class Patch:
         self._is_left_behind = False
 
     def install(self) -> None:
-        """Put it there."""
+        """Replace the function by the wrapper, unless that is in place."""
         there = getattr(self.owner, self.name)
         # whoever has wrapped it since it was put there leads on to it: not twice
         if there is self.wrapper or (self._is_left_behind and there is not self.original):
@@ -39,31 +39,31 @@ class Patch:
         setattr(self.owner, self.name, self.wrapper)
 
     def remove(self) -> None:
-        """Put back what was there, if nobody has wrapped it since."""
+        """Restore the function, unless somebody has wrapped it since."""
         self._is_left_behind = getattr(self.owner, self.name) is not self.wrapper
         if not self._is_left_behind:
             setattr(self.owner, self.name, self.original)
 
 
-def install(others: Sequence[Patch] = ()) -> None:
-    """Put all of them there, and others beside them."""
-    _others[:] = others
-    for patch in (*_PATCHES, *_others):
+def install_all(extra_patches: Sequence[Patch] = ()) -> None:
+    """Install all patches of PyTorch, and others beside them."""
+    _extra_patches[:] = extra_patches
+    for patch in (*_PATCHES, *_extra_patches):
         patch.install()
 
 
-def remove() -> None:
-    """Put back what was there."""
-    for patch in (*_PATCHES, *_others):
+def remove_all() -> None:
+    """Remove all patches, in the order of their installation."""
+    for patch in (*_PATCHES, *_extra_patches):
         patch.remove()
-    _others.clear()
+    _extra_patches.clear()
 
 
 def _call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
     """A module's call, with the module noted as running."""
     if torch.compiler.is_compiling():
         return _MODULE_CALL.original(self, *args, **kwargs)
-    return threads.run_followed(self, _MODULE_CALL.original, self, *args, **kwargs)
+    return threads.run_on_paths(self, _MODULE_CALL.original, self, *args, **kwargs)
 
 
 def has_torch_function(args: Any) -> bool:
@@ -85,10 +85,10 @@ def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
 
     The mode is off it here, since it is the one that was asked about `backward`.
     """
-    found = None if torch.compiler.is_compiling() else threads.here()
+    found = None if torch.compiler.is_compiling() else threads.current_observers()
     if found is None:
         return _BACKWARD.original(*args, **kwargs)
-    with threads.on_stack(found):
+    with threads.mode_on_stack(found):
         return _BACKWARD.original(*args, **kwargs)
 
 
@@ -100,6 +100,6 @@ _MODULE_CALL = Patch(nn.Module, "_call_impl", _call_impl)
 _OVERRIDES = Patch(overrides, "has_torch_function", has_torch_function)
 _BACKWARD = Patch(autograd, "_engine_run_backward", _engine_run_backward)
 _PATCHES = (_MODULE_CALL, _OVERRIDES, _BACKWARD)
-_others: list[Patch] = []
+_extra_patches: list[Patch] = []
 # a module may be scripted while it is wrapped
 _builtins._register_builtin(has_torch_function, "aten::has_torch_function")

@@ -48,7 +48,7 @@ class Path:
         return self._modules.get(self._running[-1]) if self._running else None
 
     @contextmanager
-    def standing(self, name: str | None) -> Iterator[None]:
+    def at_module(self, name: str | None) -> Iterator[None]:
         """Inside, the module of this name is the innermost; without one, all is as it was."""
         if name is None:
             yield
@@ -77,7 +77,7 @@ class Path:
     @contextmanager
     def followed(self) -> Iterator[None]:
         """Inside, the model is followed where it runs in this thread."""
-        with watcher.followed_by(self):
+        with watcher.open_path(self):
             yield
 
     def enter(self, module: nn.Module) -> bool:
@@ -121,7 +121,7 @@ def named(
     def run(self: Module, *args: Given.args, **kwargs: Given.kwargs) -> Found:
         if not watched():
             return method(self, *args, **kwargs)
-        return threads.run_followed(self, method, self, *args, **kwargs)
+        return threads.run_on_paths(self, method, self, *args, **kwargs)
 
     return run
 

@@ -1,7 +1,8 @@
-"""Products of two activations: which tensors were the queries and the keys of one, if any.
+"""Products of two activations, with the queries and the keys of those that may be scores.
 
 A product sums over one axis of two tensors. Whether the sum runs over features, as for the scores
-of attention, or over tokens, as where channels attend to channels, is told by the last projection.
+of attention, or over tokens, as where channels attend to channels, is clear from the last
+projection.
 """
 
 from collections.abc import Callable
@@ -15,8 +16,8 @@ class Side(NamedTuple):
     """One operand: which of its axes the product keeps as its own, and which it sums over."""
 
     tensor: Tensor
-    own: int
-    summed: int
+    own_axis: int
+    summed_axis: int
 
 
 class Product(NamedTuple):
@@ -26,11 +27,11 @@ class Product(NamedTuple):
     right: Side
     rows: Callable[[], tuple[Tensor, Tensor]]  # (…, Q, D) and (…, K, D)
 
-    def sums_rows_of(self, x: Tensor) -> bool:
-        """Whether it sums over the last axis that `x` had as it was made: that of its keys."""
+    def is_sum_over_keys(self, x: Tensor) -> bool:
+        """True if it sums over the last axis that `x` had as it was made: that of its keys."""
         side = self.left if self.left.tensor is x else self.right
-        sizes = x.shape[side.own], x.shape[side.summed]
-        return 1 in sizes or x.stride(side.summed) < x.stride(side.own)
+        sizes = x.shape[side.own_axis], x.shape[side.summed_axis]
+        return 1 in sizes or x.stride(side.summed_axis) < x.stride(side.own_axis)
 
 
 class Projection(NamedTuple):
@@ -40,23 +41,23 @@ class Projection(NamedTuple):
     features: int
 
     @property
-    def tokens(self) -> set[int]:
-        """How many tokens it may have been: the sizes of its axes that are no features."""
+    def token_counts(self) -> set[int]:
+        """The possible numbers of tokens: the sizes of its axes that are no features."""
         first = self.shape[1:-1] if self.features == -1 else self.shape[2:]
         return {*first, torch.Size(first).numel()} if first else set()
 
 
-def of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Product | None:
+def product_of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Product | None:
     """The operands of a call of `name`; None if they are not two activations."""
     if name == "einsum":
-        return _of_einsum(*args) if not kwargs else None
+        return _product_of_einsum(*args) if not kwargs else None
     # baddbmm and addmm add to their first argument, which has another name by keyword
     given = [*args, *kwargs.values()] if name in ("matmul", "bmm", "mm", "cdist") else None
     if given is None:
         given = [x for x in (kwargs.get("batch1"), kwargs.get("batch2")) if x is not None]
         given = given or [x for x in (kwargs.get("mat1"), kwargs.get("mat2")) if x is not None]
         given = given or list(args[1:])
-    if len(given) < 2 or not _activations(given[0], given[1]):
+    if len(given) < 2 or not _are_activations(given[0], given[1]):
         return None
     left, right = given[0], given[1]
     if name == "cdist":
@@ -64,28 +65,32 @@ def of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Product | No
     return Product(Side(left, -2, -1), Side(right, -1, -2), lambda: (left, right.mT))
 
 
-def mixes_channels(product: Product, last: Projection | None) -> bool:
-    """Whether the product sums over tokens, so that its rows and columns are channels."""
+def is_channel_product(product: Product, last: Projection | None) -> bool:
+    """True if the product sums over tokens, so that its rows and columns are channels."""
     (left, own, summed), right = product.left, product.right
-    if last is None or left.shape[summed] not in last.tokens:
+    if last is None or left.shape[summed] not in last.token_counts:
         return False
-    Q, K = left.shape[own], right.tensor.shape[right.own]
-    if Q in last.tokens or K in last.tokens:
+    Q, K = left.shape[own], right.tensor.shape[right.own_axis]
+    if Q in last.token_counts or K in last.token_counts:
         # both axes may be tokens by their size: of a projection's output features lie closest
-        far = all(s.tensor.stride(s.summed) > s.tensor.stride(s.own) for s in (product.left, right))
+        far = all(
+            s.tensor.stride(s.summed_axis) > s.tensor.stride(s.own_axis)
+            for s in (product.left, right)
+        )
         near = all(
-            s.tensor.stride(s.summed) < s.tensor.stride(s.own) for s in (product.left, right)
+            s.tensor.stride(s.summed_axis) < s.tensor.stride(s.own_axis)
+            for s in (product.left, right)
         )
         return far if last.features == -1 else near
     heads = left.shape[-3] if left.dim() > 3 else 1
     return last.shape[last.features] % (heads * Q) == 0
 
 
-def _of_einsum(equation: Any, *operands: Any) -> Product | None:
+def _product_of_einsum(equation: Any, *operands: Any) -> Product | None:
     """The operands of one sum of two, by their letters."""
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
-    if not isinstance(equation, str) or len(operands) != 2 or not _activations(*operands):
+    if not isinstance(equation, str) or len(operands) != 2 or not _are_activations(*operands):
         return None
     given, _, out = equation.replace(" ", "").partition("->")
     terms = given.split(",")
@@ -103,7 +108,7 @@ def _of_einsum(equation: Any, *operands: Any) -> Product | None:
     lead, last = out[:-1].replace(query, ""), "".join(summed)
 
     def rows() -> tuple[Tensor, Tensor]:
-        q, k = (_ordered(t, term, lead, own + last) for t, term, own in (
+        q, k = (_with_axes(t, term, lead, own + last) for t, term, own in (
             (x, a, query), (y, b, out[-1]),
         ))  # fmt: skip
         flat = -len(last)
@@ -116,7 +121,7 @@ def _of_einsum(equation: Any, *operands: Any) -> Product | None:
     )
 
 
-def _ordered(x: Tensor, term: str, lead: str, tail: str) -> Tensor:
+def _with_axes(x: Tensor, term: str, lead: str, tail: str) -> Tensor:
     """A tensor with its axes in this order; leading ones that it does not have are of size 1."""
     there = [letter for letter in lead if letter in term]
     x = x.permute(*(term.index(letter) for letter in (*there, *tail)))
@@ -126,7 +131,7 @@ def _ordered(x: Tensor, term: str, lead: str, tail: str) -> Tensor:
     return x
 
 
-def _activations(*given: Any) -> bool:
+def _are_activations(*given: Any) -> bool:
     return all(
         isinstance(x, Tensor)
         and x.layout is torch.strided

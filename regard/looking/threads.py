@@ -12,8 +12,8 @@ Result = TypeVar("Result")
 
 
 @runtime_checkable
-class Followed(Protocol):
-    """Where a model is while it runs."""
+class ModuleStack(Protocol):
+    """The modules of a model that are running, the innermost last."""
 
     def enter(self, module: nn.Module) -> bool:
         """Note that a module begins to run; whether it is one of the model's."""
@@ -26,7 +26,7 @@ class Followed(Protocol):
 
 
 class Observers(TorchFunctionMode):
-    """What one thread has open, and the mode on its stack that is handed PyTorch's own calls.
+    """The looks, edits and paths open in one thread: a mode through which PyTorch's calls pass.
 
     Modes belong to a thread, and autograd hands them on to the threads of a backward pass: so what
     a checkpoint computes again there belongs to whoever called `backward`.
@@ -36,26 +36,26 @@ class Observers(TorchFunctionMode):
         super().__init__()
         self.looks: list[Any] = []
         self.edits: list[Any] = []
-        self.paths: list[Followed] = []
+        self.paths: list[ModuleStack] = []
 
     def is_open(self) -> bool:
         """True if a look, an edit or a path is open."""
         return bool(self.looks or self.edits or self.paths)
 
 
-class _Local(threading.local):
-    """What belongs to a thread: its observers, those that are set aside for now, and how it looks.
+class _ThreadState(threading.local):
+    """The state of one thread: its observers, and those that are set aside for now.
 
-    While it keeps rows, those of a look stay rows of the batch where beams are moved.
+    With `keeps_batch_rows`, rows of a look stay those of the batch where beams are moved.
     """
 
     def __init__(self) -> None:
         self.observers: Observers | None = None
         self.aside: Observers | None = None
-        self.keeps_rows = False
+        self.keeps_batch_rows = False
 
 
-local = _Local()
+thread_state = _ThreadState()
 # A plain variable, the same for all threads: torch.compile guards on it, and one test of it is all
 # that a call costs while nothing is open.
 any_open = False
@@ -63,13 +63,13 @@ _open_threads = 0
 lock = threading.RLock()
 
 
-def here() -> Observers | None:
+def current_observers() -> Observers | None:
     """The observers of this thread, or those of the thread whose backward pass runs in it."""
     # every module asks this, so nothing is called on the way
-    own = local.aside
+    own = thread_state.aside
     if own is not None and (own.paths or own.looks or own.edits):
         return own
-    own = local.observers
+    own = thread_state.observers
     if own is not None and (own.paths or own.looks or own.edits):
         return own
     for mode in overrides._get_current_function_mode_stack():
@@ -80,13 +80,13 @@ def here() -> Observers | None:
 
 def is_observed() -> bool:
     """True if a look or an edit is open in this thread."""
-    found = here()
+    found = current_observers()
     return found is not None and bool(found.looks or found.edits)
 
 
 def is_edited() -> bool:
     """True if an edit is open in this thread."""
-    found = here()
+    found = current_observers()
     return found is not None and bool(found.edits)
 
 
@@ -97,11 +97,11 @@ for _function in (is_observed, is_edited):
     setattr(_function, "_dynamo_marked_constant", True)  # noqa: B010
 
 
-def run_followed(
+def run_on_paths(
     module: nn.Module, run: Callable[..., Result], *args: Any, **kwargs: Any
 ) -> Result:
-    """What `run` gives, with the module noted as running wherever this thread follows it."""
-    found = here()
+    """The output of `run`, with the module pushed on the open paths of this thread meanwhile."""
+    found = current_observers()
     if found is None:
         return run(*args, **kwargs)
     paths = found.paths
@@ -122,9 +122,9 @@ def run_followed(
 
 
 @contextmanager
-def in_child(name: str) -> Iterator[None]:
+def child_scope(name: str) -> Iterator[None]:
     """Inside, the innermost module that runs is this child of it."""
-    found = here()
+    found = current_observers()
     entered = [] if found is None else [path for path in found.paths if path.enter_child(name)]
     try:
         yield
@@ -133,23 +133,23 @@ def in_child(name: str) -> Iterator[None]:
             path.leave()
 
 
-def count(change: int) -> int:
-    """How many threads have something open, after this many more have; call with `lock` held."""
+def add_open_threads(change: int) -> int:
+    """Change the number of threads with something open, and give it; call with `lock` held."""
     global any_open, _open_threads
     _open_threads += change
     any_open = _open_threads > 0
     return _open_threads
 
 
-def put_up(mode: TorchFunctionMode) -> None:
-    """Put a mode on this thread's stack, if it is not there."""
-    if not _is_up(mode):
+def push_mode(mode: TorchFunctionMode) -> None:
+    """Push a mode on this thread's stack, if it is not there."""
+    if not _is_on_stack(mode):
         overrides._push_mode(mode)
 
 
-def take_down(mode: TorchFunctionMode) -> None:
-    """Take a mode off this thread's stack, wherever it is: others may have come on top of it."""
-    if not _is_up(mode):
+def remove_mode(mode: TorchFunctionMode) -> None:
+    """Remove a mode from this thread's stack, wherever it is: others may be on top of it."""
+    if not _is_on_stack(mode):
         return
     above = []
     while (top := overrides._pop_mode()) is not mode:
@@ -159,17 +159,17 @@ def take_down(mode: TorchFunctionMode) -> None:
 
 
 @contextmanager
-def on_stack(mode: TorchFunctionMode) -> Iterator[None]:
+def mode_on_stack(mode: TorchFunctionMode) -> Iterator[None]:
     """Inside, a mode is on this thread's stack."""
-    if _is_up(mode):
+    if _is_on_stack(mode):
         yield
         return
     overrides._push_mode(mode)
     try:
         yield
     finally:
-        take_down(mode)
+        remove_mode(mode)
 
 
-def _is_up(mode: TorchFunctionMode) -> bool:
+def _is_on_stack(mode: TorchFunctionMode) -> bool:
     return any(one is mode for one in overrides._get_current_function_mode_stack())

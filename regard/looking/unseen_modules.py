@@ -6,30 +6,30 @@ from collections.abc import Iterable, Mapping
 from torch import nn
 
 # How many names a sentence lists.
-MAX_NAMES = 5
+MAX_LISTED_NAMES = 5
 
-NAME = re.compile(r"attention|attn", re.IGNORECASE)
-QUERY = re.compile(r"(to_|in_)?(q|query|queries)(_\w*)?$|(\w*_)?(qkv|query_key_value|c_attn)$")
-KEY = re.compile(r"(to_|in_)?(k|kv|key|keys)(_\w*)?$|(\w*_)?(qkv|query_key_value|c_attn)$")
+ATTENTION_NAME = re.compile(r"attention|attn", re.IGNORECASE)
+QUERY_NAME = re.compile(r"(to_|in_)?(q|query|queries)(_\w*)?$|(\w*_)?(qkv|query_key_value|c_attn)$")
+KEY_NAME = re.compile(r"(to_|in_)?(k|kv|key|keys)(_\w*)?$|(\w*_)?(qkv|query_key_value|c_attn)$")
 
 
-def looks_like_attention(name: str, module: nn.Module) -> bool:
-    """Whether a module at this path has the name, or the parts, of one that attends."""
+def is_attention_like(name: str, module: nn.Module) -> bool:
+    """True if a module at this path has the name, or the parts, of one that attends."""
     children = dict(module.named_children())
-    if any(map(QUERY.match, children)) and any(map(KEY.match, children)):
+    if any(map(QUERY_NAME.match, children)) and any(map(KEY_NAME.match, children)):
         return True
     if not any(True for _ in module.parameters()):
         return False
-    if NAME.search(type(module).__name__):
+    if ATTENTION_NAME.search(type(module).__name__):
         return True
     weighted = [m for m in module.modules() if m is not module and hasattr(m, "weight")]
-    return bool(NAME.search(name.rpartition(".")[2])) and len(weighted) > 1
+    return bool(ATTENTION_NAME.search(name.rpartition(".")[2])) and len(weighted) > 1
 
 
-def unseen(
+def unseen_names(
     modules: Mapping[str, nn.Module], ran: Iterable[str], seen: Iterable[str]
 ) -> tuple[str, ...]:
-    """The innermost modules that ran and look like attention, of which nothing was seen.
+    """The paths of the innermost modules that ran and look like attention, but were not seen.
 
     Args:
         modules: by their paths, the root first.
@@ -41,19 +41,19 @@ def unseen(
     found = [
         name
         for name in ran
-        if looks_like_attention(name, modules[name])
+        if is_attention_like(name, modules[name])
         and name not in seen
-        and not any(_inside(one, name, root) or _inside(name, one, None) for one in seen)
+        and not any(_is_inside(one, name, root) or _is_inside(name, one, None) for one in seen)
     ]
-    return tuple(n for n in found if not any(_inside(one, n, root) for one in found))
+    return tuple(n for n in found if not any(_is_inside(one, n, root) for one in found))
 
 
-def complaint(
+def unseen_warning(
     modules: Mapping[str, nn.Module], ran: Iterable[str], seen: Iterable[str]
 ) -> str | None:
-    """What a look says at its end of what it did not see; None if it saw all, or nothing ran."""
+    """The warning at the end of a look; None if all attention was seen, or nothing ran."""
     ran, seen = tuple(ran), tuple(seen)
-    missed = unseen(modules, ran, seen)
+    missed = unseen_names(modules, ran, seen)
     if not ran or (seen and not missed):
         return None
     root, model = next(iter(modules.items()))
@@ -62,30 +62,30 @@ def complaint(
     if missed:
         what = (
             f"{len(missed)} modules of {type(model).__name__} that ran look like attention, and no "
-            f"call of theirs was seen: {listed(missed)}"
+            f"call of theirs was seen: {name_list(missed)}"
         )
     else:
         kinds = [type(modules[n]).__name__ for n in ran if n == root or any(modules[n].children())]
         what = (
             f"no attention was seen in {type(model).__name__}, of which these ran: "
-            f"{listed(tuple(dict.fromkeys(kinds)))}"
+            f"{name_list(tuple(dict.fromkeys(kinds)))}"
         )
-    return f"look: {what}. {WAY_OUT}"
+    return f"look: {what}. {UNSEEN_WAY_OUT}"
 
 
-WAY_OUT = (
+UNSEEN_WAY_OUT = (
     "Seen are PyTorch's own attention and a softmax of queries times keys that then reads values: "
     "run compiled parts eagerly, Hugging Face's with attn_implementation='eager'; docs/looking.md "
     "says which attention has no such weights"
 )
 
 
-def listed(names: tuple[str, ...]) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+def name_list(names: tuple[str, ...]) -> str:
+    """The first names as a list in words, and the number of those left out."""
+    more = len(names) - MAX_LISTED_NAMES
+    return ", ".join(names[:MAX_LISTED_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _inside(name: str, container: str, root: str | None) -> bool:
-    """Whether a module is inside of another; the root contains all."""
+def _is_inside(name: str, container: str, root: str | None) -> bool:
+    """True if a module is inside of another; the root contains all."""
     return name != container and (container == root or name.startswith(f"{container}."))

@@ -15,14 +15,14 @@ from regard.looking import foreign, hugging_face, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
 from regard.looking.key_origins import KeyOrigins, sdpa_keys
 from regard.looking.record import Source, source_of, to_readable_source
-from regard.looking.threads import Followed, Observers
+from regard.looking.threads import ModuleStack, Observers
 
 Kind = Literal["looks", "edits", "paths"]
 
 
 @runtime_checkable
 class Path(Protocol):
-    """Where in its model a look or an edit stands."""
+    """The modules of a model that are running, for one look or edit."""
 
     @property
     def name(self) -> str | None:
@@ -30,9 +30,9 @@ class Path(Protocol):
 
     @property
     def module(self) -> nn.Module | None:
-        """That module."""
+        """The innermost module that is running; None outside of the model."""
 
-    def standing(self, name: str | None) -> AbstractContextManager[None]:
+    def at_module(self, name: str | None) -> AbstractContextManager[None]:
         """Inside, the module of this name is the innermost."""
 
 
@@ -92,8 +92,8 @@ def changed_by(edit: Edit) -> AbstractContextManager[None]:
     return _opened("edits", edit)
 
 
-def followed_by(path: Followed) -> AbstractContextManager[None]:
-    """Inside, modules that run in this thread are noted on this path."""
+def open_path(path: ModuleStack) -> AbstractContextManager[None]:
+    """Inside, modules that run in this thread are pushed on this path."""
     return _opened("paths", path)
 
 
@@ -103,7 +103,7 @@ def edited(call: Call) -> Call:
         return call
     if torch.compiler.is_compiling():
         raise RuntimeError("edit: a compiled model cannot be edited; edit the eager one")
-    for edit in _open_here("edits"):
+    for edit in _observers_of("edits"):
         call = edit.edited(call)
     return call
 
@@ -114,7 +114,7 @@ def show(call: Call, why: Callable[[], Why]) -> None:
         return
     if torch.compiler.is_compiling():
         raise RuntimeError("look: a compiled model cannot be looked into; look at the eager one")
-    with _looking_away(), _unrecorded():
+    with _looking_away(), _without_dispatch_modes():
         if any(x.requires_grad for x in tensors_of(call)):
             # a look must not keep a whole graph alive; what is detached still counts its versions
             call = changed(call, Tensor.detach)
@@ -133,7 +133,7 @@ def aside() -> AbstractContextManager[None]:
 
 @contextmanager
 def _looking_away() -> Iterator[None]:
-    before, threads.local.aside = threads.local.aside, threads.here()
+    before, threads.thread_state.aside = threads.thread_state.aside, threads.current_observers()
     # where the watcher is the innermost mode it steps aside altogether: a kernel that is compiled
     # inside would trip over it, and every operation is quicker without it
     ours = isinstance(overrides._get_current_function_mode(), Observers)
@@ -141,34 +141,34 @@ def _looking_away() -> Iterator[None]:
         with overrides._pop_mode_temporarily() if ours else nullcontext():
             yield
     finally:
-        threads.local.aside = before
+        threads.thread_state.aside = before
 
 
 @contextmanager
-def rows_of_batch() -> Iterator[None]:
-    """Inside, rows of a look stay those of the batch: who moves them will say how, afterwards."""
-    before, threads.local.keeps_rows = threads.local.keeps_rows, True
+def keep_batch_rows() -> Iterator[None]:
+    """Inside, rows of a look stay those of the batch, whatever moves the rows of a cache."""
+    before, threads.thread_state.keeps_batch_rows = threads.thread_state.keeps_batch_rows, True
     try:
         yield
     finally:
-        threads.local.keeps_rows = before
+        threads.thread_state.keeps_batch_rows = before
 
 
-def follows_rows() -> bool:
-    """Whether rows of a look go with rows that are moved, or stay those of the batch."""
-    return not threads.local.keeps_rows
+def should_follow_rows() -> bool:
+    """True if rows of a look follow rows that are moved, False if they stay those of the batch."""
+    return not threads.thread_state.keeps_batch_rows
 
 
-def _unrecorded() -> AbstractContextManager[Any]:
+def _without_dispatch_modes() -> AbstractContextManager[Any]:
     """Inside, no mode of PyTorch's operators, such as a tracer's, records what a look does."""
     if not torch._C._len_torch_dispatch_stack():
         return nullcontext()
     return _python_dispatch._disable_current_modes()
 
 
-def _open_here(kind: Kind) -> list[Any]:
+def _observers_of(kind: Kind) -> list[Any]:
     """The looks or the edits that this thread has open, in their order."""
-    found = threads.here()
+    found = threads.current_observers()
     return [] if found is None else list(getattr(found, kind))
 
 
@@ -176,7 +176,7 @@ def _keep(source: Source, why: Callable[[], Why]) -> None:
     if going_back():
         return
     source = to_readable_source(source)
-    for look in _open_here("looks"):
+    for look in _observers_of("looks"):
         look.keep(source, why)
 
 
@@ -190,11 +190,11 @@ class _Watcher(Observers):
         super().__init__()
         self.eager = EagerAttention(_Host())
         # whether a function always passes as it is (True), or while nothing is followed (False)
-        self._passes: dict[Any, bool | None] = {}
+        self._can_pass: dict[Any, bool | None] = {}
         self._origins = KeyOrigins()
 
     def forget(self) -> None:
-        """Let go of everything that is followed or known of a model."""
+        """Forget all tensors and keys of a model."""
         self.eager.forget()
         self._origins.clear()
 
@@ -209,11 +209,11 @@ class _Watcher(Observers):
         # compiled runs as it is
         if torch.compiler.is_compiling():
             return func(*args, **(kwargs or {}))
-        passes = self._passes.get(func)
-        if passes or (passes is False and not self.eager.is_following):
+        can_pass = self._can_pass.get(func)
+        if can_pass or (can_pass is False and not self.eager.is_following):
             return func(*args, **kwargs) if kwargs else func(*args)
         kwargs = kwargs or {}
-        if threads.local.aside is not None:
+        if threads.thread_state.aside is not None:
             return func(*args, **kwargs)
         if func not in foreign.SEEN:
             if func is torch.cat:
@@ -222,13 +222,13 @@ class _Watcher(Observers):
                 return out
             if func in ROW_MOVE_FUNCTIONS:
                 _note_row_move(*args, **kwargs)
-            elif func not in self._passes:
-                self._passes[func] = self.eager.passes(func)
+            elif func not in self._can_pass:
+                self._can_pass[func] = self.eager.can_pass(func)
             return self.eager.run(func, args, kwargs)
-        with threads.in_child("self_attn") if func is native.LAYER else nullcontext():
-            return self._seen(func, args, kwargs)
+        with threads.child_scope("self_attn") if func is native.LAYER_OPERATOR else nullcontext():
+            return self._run_attention(func, args, kwargs)
 
-    def _seen(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run_attention(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if any(edit.means() for edit in self.edits):
             with _looking_away():
                 out = _run_edited(func, args, kwargs)
@@ -236,14 +236,14 @@ class _Watcher(Observers):
                 return out
         elif self.edits:
             with _looking_away():
-                source = foreign.read(func, args, kwargs)
+                source = foreign.read_source(func, args, kwargs)
                 for edit in self.edits:
                     edit.meet(source)
         out = func(*args, **kwargs)
         if self.looks:
-            with _looking_away(), _unrecorded():
-                source = foreign.read(func, args, kwargs)
-                if func in foreign.SDPA:
+            with _looking_away(), _without_dispatch_modes():
+                source = foreign.read_source(func, args, kwargs)
+                if func in foreign.SDPA_FUNCTIONS:
                     source = source._replace(
                         origin=self._origins.origin_of(sdpa_keys(args, kwargs))
                     )
@@ -251,54 +251,54 @@ class _Watcher(Observers):
         return out
 
 
-# What moves the rows of a cache: beams of a search go on from other beams.
+# Functions that move the rows of a cache, as beam search does.
 ROW_MOVE_FUNCTIONS = frozenset({torch.index_select, Tensor.index_select})
 
 
 def _note_row_move(x: Any = None, dim: Any = None, index: Any = None, **named: Any) -> None:
-    """Show rows that may have been moved to every open look and edit."""
+    """Note for every open look and edit that rows may have been moved."""
     x = named.get("input", x)
     if not isinstance(x, Tensor) or not isinstance(index, Tensor) or x.dim() != 4 or dim != 0:
         return
     if index.dim() == 1 and len(index) == len(x) > 1 and not going_back():
         with _looking_away():
-            for observer in _open_here("looks") + _open_here("edits"):
-                observer.note_row_move(index, followed=follows_rows())
+            for observer in _observers_of("looks") + _observers_of("edits"):
+                observer.note_row_move(index, followed=should_follow_rows())
 
 
-def _paths() -> list[Path]:
-    return [observer.path for kind in ("looks", "edits") for observer in _open_here(kind)]
+def _open_paths() -> list[Path]:
+    return [observer.path for kind in ("looks", "edits") for observer in _observers_of(kind)]
 
 
 class _Host:
-    """What `EagerAttention` reports to: all looks and edits that are open."""
+    """The receiver of `EagerAttention`'s calls: all looks and edits that are open."""
 
     def places(self) -> list[tuple[Path, str | None]]:
-        return [(path, path.name) for path in _paths()]
+        return [(path, path.name) for path in _open_paths()]
 
     @contextmanager
-    def standing(self, places: list[tuple[Path, str | None]]) -> Iterator[None]:
+    def at_places(self, places: list[tuple[Path, str | None]]) -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(_looking_away())
             for path, name in places:
-                stack.enter_context(path.standing(name))
+                stack.enter_context(path.at_module(name))
             yield
 
     def module(self) -> nn.Module | None:
-        found = (path.module for path in _paths())
+        found = (path.module for path in _open_paths())
         return next((module for module in found if module is not None), None)
 
     def aside(self) -> AbstractContextManager[None]:
         return _looking_away()
 
-    def means(self) -> bool:
-        return any(edit.means() for edit in _open_here("edits"))
+    def has_edit(self) -> bool:
+        return any(edit.means() for edit in _observers_of("edits"))
 
-    def edited(self, call: Call) -> Call:
+    def apply_edits(self, call: Call) -> Call:
         return edited(call)
 
-    def meet(self) -> None:
-        for edit in _open_here("edits"):
+    def note_attention(self) -> None:
+        for edit in _observers_of("edits"):
             edit.meet()
 
     def keep(self, source: Source, *, edited: bool) -> None:
@@ -319,22 +319,22 @@ def _run_edited(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ten
 @contextmanager
 def _opened(kind: Kind, one: Any) -> Iterator[None]:
     """It is this thread's own; PyTorch is wrapped while any thread has something open."""
-    watcher = threads.local.observers
+    watcher = threads.thread_state.observers
     if not isinstance(watcher, _Watcher):
-        watcher = threads.local.observers = _Watcher()
+        watcher = threads.thread_state.observers = _Watcher()
     thread = threading.get_ident()
     with threads.lock:
-        if not watcher.is_open() and threads.count(+1) == 1:
-            patches.install(hugging_face.patches(_Host()))
+        if not watcher.is_open() and threads.add_open_threads(+1) == 1:
+            patches.install_all(hugging_face.patches(_Host()))
         getattr(watcher, kind).append(one)
-    threads.put_up(watcher)
+    threads.push_mode(watcher)
     try:
         yield
     finally:
         with threads.lock:
             getattr(watcher, kind).remove(one)
-            if not watcher.is_open() and threads.count(-1) == 0:
-                patches.remove()
+            if not watcher.is_open() and threads.add_open_threads(-1) == 0:
+                patches.remove_all()
         # the mode of another thread is out of reach: it does nothing any more, and is taken down
         # there when something is closed again
         if threading.get_ident() != thread:
@@ -343,5 +343,5 @@ def _opened(kind: Kind, one: Any) -> Iterator[None]:
                 "nothing is watched any more, but close it where it was opened"
             )
         if not watcher.is_open():
-            threads.take_down(watcher)
+            threads.remove_mode(watcher)
             watcher.forget()

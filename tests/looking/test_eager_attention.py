@@ -250,7 +250,7 @@ def test_what_is_no_softmax_of_a_product_that_reads_is_not_taken_for_one(way):
     assert seen.names() == []
 
 
-@pytest.mark.parametrize("part", ["of", "mixes_channels"])
+@pytest.mark.parametrize("part", ["product_of", "is_channel_product"])
 @pytest.mark.filterwarnings("ignore:look. ")
 def test_what_cannot_be_followed_runs_as_it_is(part, monkeypatch):
     model, given = Theirs(in_a_module), qkv()
@@ -302,11 +302,11 @@ def test_nothing_is_followed_once_its_tensors_are_gone():
     with look(model):
         model(*given)
         gc.collect()
-        assert not threads.here().eager._traces
+        assert not threads.current_observers().eager._traces
         kept = given[0] @ given[1].mT
-        assert len(threads.here().eager._traces) == 1
+        assert len(threads.current_observers().eager._traces) == 1
         del kept
-        assert not threads.here().eager._traces
+        assert not threads.current_observers().eager._traces
 
 
 def test_what_is_kept_is_one_tensor_of_weights():

@@ -4,7 +4,13 @@ import pytest
 import torch
 
 from regard.functional import attention as plain
-from regard.looking.eager_calls import Layout, SoftmaxWithSinks, heads_of, ran, with_sinks
+from regard.looking.eager_calls import (
+    CellLayout,
+    SoftmaxWithSinks,
+    head_count,
+    weights_source,
+    with_sink_columns,
+)
 
 B, H, Q, K = 2, 3, 5, 7
 
@@ -20,13 +26,13 @@ B, H, Q, K = 2, 3, 5, 7
 ], ids=str)  # fmt: skip
 def test_cells_of_any_form_are_batch_heads_queries_and_keys_and_back(shape, heads, batches, four):
     x = torch.randn(shape)
-    layout = Layout.of(x.shape, heads, batches)
-    assert layout.four(x).shape == four and torch.equal(layout.back(layout.four(x)), x)
+    layout = CellLayout.of(x.shape, heads, batches)
+    assert layout.to_bhqk(x).shape == four and torch.equal(layout.from_bhqk(layout.to_bhqk(x)), x)
 
 
 def test_a_call_of_weights_that_ran_has_these_very_weights():
     weights = torch.rand(B, H, Q, K)
-    made = ran(weights, Layout.of(weights.shape, H, (B,)), (1, 4))
+    made = weights_source(weights, CellLayout.of(weights.shape, H, (B,)), (1, 4))
     call = made.make(*made.tensors)
     assert call.sizes == (B, H, Q, 3)
     found = plain.weights(call.q, call.k, score=call.score, select=call.select)
@@ -38,10 +44,10 @@ def test_sinks_take_their_part_of_a_softmax():
     found = SoftmaxWithSinks(sinks)(scores)
     whole = torch.cat([scores, sinks], -1).softmax(-1)
     torch.testing.assert_close(found, whole[..., :K])
-    torch.testing.assert_close(with_sinks(found, (2, K + 2), K + 2)[..., 2:], found)
-    torch.testing.assert_close(with_sinks(found, (0, K), K + 2).sum(-1), torch.ones(B, H, Q))
+    torch.testing.assert_close(with_sink_columns(found, (2, K + 2), K + 2)[..., 2:], found)
+    torch.testing.assert_close(with_sink_columns(found, (0, K), K + 2).sum(-1), torch.ones(B, H, Q))
 
 
 def test_a_module_says_how_many_heads_it_has():
     layer = torch.nn.MultiheadAttention(12, 3)
-    assert heads_of(layer) == 3 and heads_of(torch.nn.Linear(2, 2)) is None
+    assert head_count(layer) == 3 and head_count(torch.nn.Linear(2, 2)) is None

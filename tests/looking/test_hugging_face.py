@@ -8,7 +8,7 @@ import torch
 from regard import edit, edits, look
 from regard.functional import attention as plain
 from regard.looking import hugging_face, watcher
-from regard.looking.hugging_face import SoftCapped
+from regard.looking.hugging_face import SoftCappedDot
 from tests.looking.hugging_face_models import MODELS
 
 transformers = pytest.importorskip("transformers")
@@ -51,7 +51,7 @@ def given(**options):
     """What flex attention of transformers is called with, and the call that is read from it."""
     q, k = torch.randn(B, H, Q, D), torch.randn(B, 2, K, D)
     mask = options.pop("mask", None)
-    source = hugging_face._source(q, k, mask, options)
+    source = hugging_face._flex_source(q, k, mask, options)
     call = source.make(*source.tensors)
     k = k.repeat_interleave(2, 1)
     named = {"score": call.score, "select": call.select, "rule": call.rule, "bias": call.bias}
@@ -63,7 +63,7 @@ def test_a_cap_bends_scores_before_the_mask_is_added():
     q, k, weights = given(mask=mask, scaling=0.5, softcap=2.0)
     theirs = (2 * torch.tanh(q @ k.mT * 0.5 / 2) + mask).softmax(-1)
     torch.testing.assert_close(weights, theirs)
-    assert SoftCapped(0.5, 2.0)(q, k).abs().max() < 2
+    assert SoftCappedDot(0.5, 2.0)(q, k).abs().max() < 2
 
 
 def test_sinks_and_biases_are_read_too():

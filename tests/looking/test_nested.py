@@ -18,7 +18,7 @@ def rows(layout):
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_rows_are_padded_with_zeros_and_marked(layout):
-    whole = nested.padded(rows(layout))
+    whole = nested.to_padded(rows(layout))
     assert torch.equal(whole[0, :, :3], A) and torch.equal(whole[1], B)
     assert not whole[0, :, 3:].any()
-    assert nested.mask_of(rows(layout)).tolist() == [[True] * 3 + [False] * 2, [True] * 5]
+    assert nested.length_mask(rows(layout)).tolist() == [[True] * 3 + [False] * 2, [True] * 5]

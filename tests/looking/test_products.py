@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.looking.products import Projection, mixes_channels, of
+from regard.looking.products import Projection, is_channel_product, product_of
 
 B, H, Q, K, D = 2, 3, 5, 7, 4
 
@@ -17,7 +17,7 @@ def test_rows_of_an_einsum_are_queries_and_keys(equation):
     sizes = dict(zip("bhqkd", (B, H, Q, K, D), strict=True))
     terms = equation.replace(" ", "").split("->")[0].split(",")
     x, y = (torch.randn([sizes[c] for c in term]) for term in terms)
-    product = of("einsum", (equation, x, y), {})
+    product = product_of("einsum", (equation, x, y), {})
     q, k = product.rows()
     assert q.shape[-2:] == (Q, D) and k.shape[-2:] == (K, D)
     out = torch.einsum(equation, x, y)
@@ -36,16 +36,19 @@ def test_rows_of_an_einsum_are_queries_and_keys(equation):
 def test_rows_of_any_product_are_queries_and_keys(name, given):
     q, k = torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
     args, kwargs = given(q, k)
-    rows = of(name, args, kwargs).rows()
+    rows = product_of(name, args, kwargs).rows()
     assert [x.shape[-2:] for x in rows] == [(Q, D), (K, D)]
 
 
 def test_a_product_with_a_parameter_or_with_whole_numbers_is_none():
     q, weight = torch.randn(Q, D), nn.Parameter(torch.randn(K, D))
     for other in (weight, weight.T, torch.ones(D, K).long(), torch.ones(D)):
-        assert of("matmul", (q, other), {}) is None
+        assert product_of("matmul", (q, other), {}) is None
     for equation in ("qd->qd", "...d,kd->...k", "qd,kd->kq", "qd,kd->q", "qd,kd->qkd"):
-        assert equation == "qd,kd->kq" or of("einsum", (equation, q, torch.randn(K, D)), {}) is None
+        assert (
+            equation == "qd,kd->kq"
+            or product_of("einsum", (equation, q, torch.randn(K, D)), {}) is None
+        )
 
 
 @pytest.mark.parametrize("N", [D, 5, 9])
@@ -53,9 +56,9 @@ def test_a_sum_over_tokens_mixes_channels_and_one_over_features_does_not(N):
     made = torch.randn(B, N, 2 * H * D)
     q, k = made.view(B, N, 2, H, D).permute(2, 0, 3, 1, 4)
     last = Projection(made.shape, -1)
-    assert not mixes_channels(of("matmul", (q, k.mT), {}), last)
-    assert mixes_channels(of("matmul", (q.mT, k), {}), last)
-    assert not mixes_channels(of("matmul", (q.mT, k), {}), None)
+    assert not is_channel_product(product_of("matmul", (q, k.mT), {}), last)
+    assert is_channel_product(product_of("matmul", (q.mT, k), {}), last)
+    assert not is_channel_product(product_of("matmul", (q.mT, k), {}), None)
 
 
 @pytest.mark.parametrize("side", [2, 3])
@@ -63,5 +66,5 @@ def test_a_convolution_has_its_features_first(side):
     made = torch.randn(B, 2 * H * D, side, side)
     q, k = made.view(B, 2, H, D, side * side).unbind(1)
     last = Projection(made.shape, 1)
-    assert not mixes_channels(of("matmul", (q.mT, k), {}), last)
-    assert mixes_channels(of("matmul", (q, k.mT), {}), last)
+    assert not is_channel_product(product_of("matmul", (q.mT, k), {}), last)
+    assert is_channel_product(product_of("matmul", (q, k.mT), {}), last)

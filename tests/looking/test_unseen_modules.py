@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard import look
-from regard.looking.unseen_modules import MAX_NAMES, looks_like_attention, unseen
+from regard.looking.unseen_modules import MAX_LISTED_NAMES, is_attention_like, unseen_names
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
 
 B, Q, E = 2, 5, 8
@@ -71,7 +71,7 @@ def test_what_was_not_seen_is_named_at_the_end_with_the_way_out():
 
 def test_a_long_list_is_cut():
     with pytest.warns(UserWarning, match=r"look: 9 modules .* 4\.attention and 4 more\. ") as told:
-        run(*(Block(HiddenAttention()) for _ in range(MAX_NAMES + 4)))
+        run(*(Block(HiddenAttention()) for _ in range(MAX_LISTED_NAMES + 4)))
     assert len(str(told[0].message)) < 500
 
 
@@ -128,7 +128,7 @@ def test_an_error_inside_is_not_talked_over():
 ])  # fmt: skip
 def test_parts_for_queries_and_keys_make_attention(children, like):
     module = nn.ModuleDict({name: nn.Linear(2, 2) for name in children.split()})
-    assert looks_like_attention("block.x", module) is like
+    assert is_attention_like("block.x", module) is like
 
 
 @pytest.mark.parametrize("name, module, like", [
@@ -140,12 +140,12 @@ def test_parts_for_queries_and_keys_make_attention(children, like):
     ("block.mlp", nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), False),
 ])  # fmt: skip
 def test_a_norm_or_a_dropout_of_attention_is_none(name, module, like):
-    assert looks_like_attention(name, module) is like
+    assert is_attention_like(name, module) is like
 
 
 def test_the_innermost_is_named_and_not_what_holds_it_or_a_part_of_what_was_seen():
     inner = Block(nn.ModuleDict({"attention": HiddenAttention(), "self_attn": Plain()}))
     modules = {path or "Root": module for path, module in inner.named_modules()}
-    assert unseen(modules, modules, ()) == ("attention.attention", "attention.self_attn")
-    assert unseen(modules, modules, ["attention.self_attn"]) == ("attention.attention",)
-    assert unseen(modules, modules, ["attention"]) == ()
+    assert unseen_names(modules, modules, ()) == ("attention.attention", "attention.self_attn")
+    assert unseen_names(modules, modules, ["attention.self_attn"]) == ("attention.attention",)
+    assert unseen_names(modules, modules, ["attention"]) == ()
