@@ -10,10 +10,10 @@ from torch import Tensor
 
 # PEP 484 lets an int pass for a float; checkers of shapes at run time want to be told.
 Number = int | float
-# What can be computed in; smaller floats are for storing alone.
-FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+# The dtypes of computations; smaller floats are for storing alone.
+FLOAT_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 # Positions are whole numbers of 64 bits, and so are the sums of two distances.
-FARTHEST = 1 << 62
+POSITION_LIMIT = 1 << 62
 
 
 def shaped(sizes: dict[str, int | None]) -> str:
@@ -59,7 +59,7 @@ def floats(where: str, name: str, given: Any) -> None:
     """Refuse anything but a tensor of floating-point numbers."""
     if not isinstance(given, Tensor) or not given.is_floating_point():
         raise ValueError(f"{where}: expected {name} as a float tensor, got {kind(given)}")
-    if given.dtype not in FLOATS:
+    if given.dtype not in FLOAT_DTYPES:
         raise ValueError(
             f"{where}: expected {name} in float16, bfloat16, float32 or float64, "
             f"got {kind(given)}. Convert it first: {name}.to(torch.bfloat16)."
@@ -69,9 +69,9 @@ def floats(where: str, name: str, given: Any) -> None:
 def whole(where: str, name: str, given: Any) -> None:
     """Refuse anything but a whole number from 0 up to but not 2⁶², as positions are counted."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise ValueError(f"{where}: expected a whole {name} >= 0, got {brief(given)}")
-    if given >= FARTHEST:
-        raise ValueError(f"{where}: expected {name} below 2^62, got {brief(given)}")
+        raise ValueError(f"{where}: expected a whole {name} >= 0, got {brief_text(given)}")
+    if given >= POSITION_LIMIT:
+        raise ValueError(f"{where}: expected {name} below 2^62, got {brief_text(given)}")
 
 
 def below(where: str, name: str, largest: int, limit: int, what: str) -> None:
@@ -97,11 +97,11 @@ def kind(given: Any) -> str:
         return f"a tensor of {str(given.dtype).removeprefix('torch.')}"
     if hasattr(given, "shape") and hasattr(given, "dtype"):
         return f"{type(given).__name__} of {given.dtype} and shape {tuple(given.shape)}"
-    return f"{brief(given)} of type {type(given).__name__}"
+    return f"{brief_text(given)} of type {type(given).__name__}"
 
 
-def brief(given: Any, most: int = 100) -> str:
-    """A value as text of one line and at most so many letters, for an error message."""
+def brief_text(given: Any, most: int = 100) -> str:
+    """A value as one line of at most `most` letters, for an error message."""
     try:
         text = reprlib.repr(given) if isinstance(given, list | tuple | dict | set) else repr(given)
     except ValueError:  # so does Python refuse an integer of thousands of digits
@@ -118,17 +118,17 @@ def sentences(where: str, source: Any) -> None:
     shape(where, "lengths", lengths, B=B)
     if readable(lengths) and not ((lengths > 0) & (lengths <= S)).all():
         raise ValueError(
-            f"{where}: expected lengths from 1 to S={S}, got {brief(lengths.tolist())}"
+            f"{where}: expected lengths from 1 to S={S}, got {brief_text(lengths.tolist())}"
         )
 
 
-def memory(value: Any) -> int:
-    """The bytes that a value of plain Python takes with all that is in it."""
+def memory_bytes(value: Any) -> int:
+    """The bytes that a value of plain Python takes, with all that it contains."""
     size = sys.getsizeof(value)
     if isinstance(value, Mapping):
-        return size + sum(memory(name) + memory(inner) for name, inner in value.items())
+        return size + sum(memory_bytes(name) + memory_bytes(inner) for name, inner in value.items())
     if isinstance(value, list | tuple):
-        return size + sum(map(memory, value))
+        return size + sum(map(memory_bytes, value))
     return size
 
 

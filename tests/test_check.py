@@ -74,8 +74,8 @@ def test_a_source_is_tokens_and_how_many_of_each_row_count():
 
 def test_memory_counts_all_that_is_inside():
     inner = ["a" * 1000] * 3
-    assert check.memory({"a": inner}) > 3000
-    assert check.memory((1, 2.0, None)) < 500
+    assert check.memory_bytes({"a": inner}) > 3000
+    assert check.memory_bytes((1, 2.0, None)) < 500
 
 
 def test_what_came_is_told_in_one_bounded_line():
@@ -83,7 +83,7 @@ def test_what_came_is_told_in_one_bounded_line():
     assert check.kind(list(range(10_000))) == "[0, 1, 2, 3, 4, 5, ...] of type list"
     assert len(check.kind("long " * 1000)) < 130 and "\n" not in check.kind("a\nb")
     assert check.kind(10**5000) == "an integer of 16610 bits of type int"
-    assert check.brief([1, 2]) == "[1, 2]"
+    assert check.brief_text([1, 2]) == "[1, 2]"
 
 
 def test_a_float_for_storing_alone_is_refused_with_a_way_out():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard import onednn
-from regard.onednn import CHUNK_COUNT, MIN_COUNT, Workspace
+from regard.onednn import MIN_TANH_COUNT, TANH_CHUNK_COUNT, Workspace
 
 pytestmark = pytest.mark.skipif(not onednn.is_available(), reason="no oneDNN, or no x86")
 
@@ -21,7 +21,7 @@ def relative_error(found, exact):
 
 @pytest.mark.parametrize(("low", "high"), MAGNITUDES)
 def test_tanh_errs_at_most_twice_as_much_as_pytorch_at_every_magnitude(low, high):
-    x = torch.logspace(low, high, 2 * MIN_COUNT, dtype=torch.float32)
+    x = torch.logspace(low, high, 2 * MIN_TANH_COUNT, dtype=torch.float32)
     x = torch.cat([x, -x])
     exact = x.double().tanh()
     plain = relative_error(torch.tanh(x), exact)
@@ -29,7 +29,7 @@ def test_tanh_errs_at_most_twice_as_much_as_pytorch_at_every_magnitude(low, high
 
 
 def test_tanh_keeps_signed_zeros_denormals_infinities_and_nan():
-    x = torch.zeros(MIN_COUNT)
+    x = torch.zeros(MIN_TANH_COUNT)
     x[:6] = torch.tensor([-0.0, 1e-45, -torch.inf, torch.inf, torch.nan, 3e38])
     out = onednn.tanh_(x.clone())
     assert torch.signbit(out[0]) and not torch.signbit(out[6])
@@ -37,7 +37,7 @@ def test_tanh_keeps_signed_zeros_denormals_infinities_and_nan():
     assert out[4].isnan() and out[5] == 1
 
 
-@pytest.mark.parametrize("count", [MIN_COUNT, CHUNK_COUNT, 2 * CHUNK_COUNT + 41])
+@pytest.mark.parametrize("count", [MIN_TANH_COUNT, TANH_CHUNK_COUNT, 2 * TANH_CHUNK_COUNT + 41])
 def test_tanh_is_taken_of_every_number_in_its_place(count):
     x = torch.randn(count)
     out = onednn.tanh_(x.clone())
@@ -57,11 +57,11 @@ def test_a_workspace_takes_at_most_twice_the_memory_of_its_largest_sum():
     workspace = Workspace(2**20, torch.empty(0))
     for count in (2**20, 700_000, 300_000, 2**17, 40_000, 100, 0):
         workspace.tanh_of_sum(torch.zeros(count), torch.zeros(1))
-    assert sum(workspace._shared) <= 2 * 2**20
+    assert sum(workspace._buffers) <= 2 * 2**20
 
 
 def test_memory_of_onednn_lives_as_long_as_the_dense_tensor_over_it():
-    dense, opaque = onednn._shared(MIN_COUNT)
+    dense, opaque = onednn._shared_buffers(MIN_TANH_COUNT)
     owner = weakref.ref(opaque)
     part = dense[5:7]
     del dense, opaque
@@ -75,7 +75,7 @@ def test_memory_of_onednn_lives_as_long_as_the_dense_tensor_over_it():
 
 @pytest.mark.parametrize("setting", ["inference", "default device", "default dtype"])
 def test_settings_of_pytorch_leave_its_memory_as_it_is(setting):
-    x = torch.randn(MIN_COUNT)
+    x = torch.randn(MIN_TANH_COUNT)
     expected = torch.tanh(x)
     torch.set_default_dtype(torch.float64 if setting == "default dtype" else torch.float32)
     try:
@@ -87,10 +87,10 @@ def test_settings_of_pytorch_leave_its_memory_as_it_is(setting):
 
 
 def test_half_precision_few_numbers_and_other_processors_are_left_to_pytorch(monkeypatch):
-    x = torch.zeros(MIN_COUNT)
-    assert onednn.can_take(x, MIN_COUNT)
-    assert not onednn.can_take(x, MIN_COUNT - 1)
-    assert not onednn.can_take(x.bfloat16(), MIN_COUNT)
-    assert not onednn.can_take(x.to("meta"), MIN_COUNT)
+    x = torch.zeros(MIN_TANH_COUNT)
+    assert onednn.can_take(x, MIN_TANH_COUNT)
+    assert not onednn.can_take(x, MIN_TANH_COUNT - 1)
+    assert not onednn.can_take(x.bfloat16(), MIN_TANH_COUNT)
+    assert not onednn.can_take(x.to("meta"), MIN_TANH_COUNT)
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert not onednn.can_take(x, MIN_COUNT)
+    assert not onednn.can_take(x, MIN_TANH_COUNT)

@@ -16,7 +16,7 @@ from regard.check import Number
 from regard.functional import biases, rules
 from regard.functional.biases import Bias
 from regard.functional.call import Call, spread
-from regard.functional.precision import wide, without_autocast
+from regard.functional.precision import no_autocast, wide
 from regard.functional.rules import Rule
 from regard.functional.scores import Score, scaled_dot
 from regard.functional.selects import HIDDEN, Select, softmax
@@ -41,7 +41,7 @@ def attention(
     """What each query reads (B, H, Q, Dv)."""
     seen = visible(q, k, rule)
     w = weights(q, k, score=score, select=select, rule=seen, bias=bias)
-    with without_autocast(q.device):
+    with no_autocast(q.device):
         return (F.dropout(w, dropout) @ wide(without_hidden(v, seen))).to(v.dtype)
 
 

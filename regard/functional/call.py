@@ -158,7 +158,7 @@ def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:
     B, H, Q, D = shape
     b, h, K, d = of_keys
     same = b == B and d == D and of_values[:3] == of_keys[:3] and q.device == k.device == v.device
-    there = Q and K and B and h and H % h == 0 and q.dtype in check.FLOATS
+    there = Q and K and B and h and H % h == 0 and q.dtype in check.FLOAT_DTYPES
     return bool(same and there) and not has_autocast(q.device)
 
 

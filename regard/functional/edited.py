@@ -61,7 +61,7 @@ class Forced:
         alike = (seen & ~mine).to(before.dtype)
         alike = alike / alike.sum(-1, keepdim=True).clamp_min(1)
         # a gradient through what nearly underflows would be infinite: there is none
-        steep = rest < _least(before)
+        steep = rest < _min_safe_weight(before)
         others, rest = (x.where(~steep, x.detach()) for x in (others, rest))
         share = torch.where(rest > 0, others / rest.where(rest > 0, 1), alike)
         left = (before.sum(-1, keepdim=True) - self.weight).clamp_min(0)
@@ -107,11 +107,11 @@ def logs(select: Select, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H
         blind = (scores == HIDDEN).all(-1, keepdim=True)
         return scores.masked_fill(blind, 0).log_softmax(-1).masked_fill(blind, HIDDEN)
     weights = select(scores)
-    none, steep = weights <= 0, weights < _least(weights)
+    none, steep = weights <= 0, weights < _min_safe_weight(weights)
     found = torch.where(steep, weights.detach(), weights).masked_fill(none, 1).log()
     return found.masked_fill(none, HIDDEN)
 
 
-def _least(weights: Tensor) -> float:
-    """The least weight of which a gradient through its inverse or its log is safe to form."""
+def _min_safe_weight(weights: Tensor) -> float:
+    """The least weight whose inverse and log have gradients that do not overflow."""
     return float(1024 * torch.finfo(weights.dtype).tiny)

@@ -43,11 +43,11 @@ def banded(call: Call, *, block: int) -> tuple[Call, Join]:
     """
     call = folded(call)
     B, H, Q, K = call.sizes
-    back, ahead = (math.ceil(reach / block) * block for reach in reaches(call))
+    back, ahead = (math.ceil(reach / block) * block for reach in visible_band(call))
     n, stretch = -(-Q // block), back + block + ahead
     first = K - Q - back  # the position of the first key that block 0 may see
     length = (n - 1) * block + stretch
-    unseen = max(0, K - Q - int(reaches(call)[0]))  # keys that even query 0 is beyond
+    unseen = max(0, K - Q - int(visible_band(call)[0]))  # keys that even query 0 is beyond
     q = _cut(call.q, 0, n * block).unflatten(2, (n, block)).transpose(1, 2).flatten(0, 1)
     k, v = (
         _Stretches.apply(_cut(x[:, :, unseen:], first - unseen, length), block, stretch // block)
@@ -113,8 +113,8 @@ def gathered(call: Call, around: Around) -> tuple[Call, Join]:
     return Call(_single(call.q), k, v, call.score, select, seen, bias, call.dropout), join
 
 
-def reaches(call: Call) -> tuple[Number, Number]:
-    """How far back and how far ahead a query sees at most, and no farther than there are keys."""
+def visible_band(call: Call) -> tuple[Number, Number]:
+    """The most keys back and ahead that a query may see, no more than there are."""
     _, _, Q, K = call.sizes
     back, ahead = rules.band(call.rule)
     return min(back, K - 1), min(ahead, Q - 1)

@@ -90,7 +90,7 @@ def rotary(
 
 
 def check_layout(where: str, layout: object) -> None:
-    """Refuse what is no layout of pairs."""
+    """Raise ValueError if `layout` is no layout of pairs."""
     if layout not in get_args(Layout):
         raise ValueError(
             f"{where}: expected layout as one of {', '.join(get_args(Layout))}, got "

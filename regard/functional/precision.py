@@ -44,35 +44,35 @@ def lowered(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(x.device.type))
 
 
-def without_autocast(device: torch.device) -> AbstractContextManager[None]:
-    """A context in which autocast lowers no product on this device."""
+def no_autocast(device: torch.device) -> AbstractContextManager[None]:
+    """A context with autocast off on this device."""
     if not has_autocast(device):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
 
 
-def autocast_as_now(device: torch.device) -> Callable[[], AbstractContextManager[None]]:
-    """What gives a context with the autocast of this moment, on or off, whenever it is called."""
+def autocast_snapshot(device: torch.device) -> Callable[[], AbstractContextManager[None]]:
+    """A function that gives contexts with autocast as it is now, on or off."""
     if device.type == "meta":
         return nullcontext
     enabled, dtype = has_autocast(device), torch.get_autocast_dtype(device.type)
     return partial(torch.autocast, device.type, dtype=dtype, enabled=enabled)
 
 
-def exactly(function: Callable[..., R]) -> Callable[..., R]:
-    """The function with autocast kept out of it: it would lower the matrix products inside."""
+def without_autocast(function: Callable[..., R]) -> Callable[..., R]:
+    """The function run with autocast off: it would lower the matrix products inside."""
 
     @wraps(function)
-    def kept(*args: Any, **named: Any) -> R:
+    def run(*args: Any, **named: Any) -> R:
         first = next(x for x in (*args, *named.values()) if isinstance(x, Tensor))
-        with without_autocast(first.device):
+        with no_autocast(first.device):
             return function(*args, **named)
 
-    return kept
+    return run
 
 
-def rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """x in another dtype; what is finite stays so."""
+def cast_finite(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """x in another dtype; finite numbers beyond its range become its largest."""
     most = torch.finfo(dtype).max
     if most < torch.finfo(x.dtype).max:
         x = torch.where(x.isinf(), x, x.clamp(-most, most))
@@ -96,7 +96,7 @@ class _Tanh(torch.autograd.Function):
 
 
 def _is_traced(x: Tensor) -> bool:
-    """True if operations on x go elsewhere than to its memory: to a compiler, transform or mode."""
+    """True if a compiler, a transform or a mode handles operations on x."""
     return (
         torch.compiler.is_compiling()
         or torch.jit.is_tracing()

@@ -102,7 +102,7 @@ class Padding:
         long = self.lengths.long()  # a small integer type may not hold K
         if check.readable(long) and bool(((long < 0) | (long > K)).any()):
             raise ValueError(
-                f"padding: expected lengths from 0 to K={K}, got {check.brief(long.tolist())}"
+                f"padding: expected lengths from 0 to K={K}, got {check.brief_text(long.tolist())}"
             )
         return replace(self, keys=K)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard import check
 from regard.check import Number
 from regard.functional.positions import distances
-from regard.functional.precision import exactly, rounded, tanh, wide
+from regard.functional.precision import cast_finite, tanh, wide, without_autocast
 
 Score = Callable[[Tensor, Tensor], Tensor]
 Folded = tuple[Tensor, Tensor, Number]
@@ -72,7 +72,7 @@ class Cosine:
             finite = of_q.isfinite().all(-1, keepdim=True)
             # a query that is not finite may be hidden later: it passes no NaN to the strength
             strong = of_q.where(finite, 0) * self.strength[..., None]
-            return rounded(strong.where(finite, torch.nan), q.dtype), of_k, 1.0
+            return cast_finite(strong.where(finite, torch.nan), q.dtype), of_k, 1.0
         return of_q.to(q.dtype), of_k, float(self.strength)
 
     def __call__(
@@ -123,7 +123,7 @@ class General:
 
     def fold(self, q: Tensor, k: Tensor) -> Folded:
         """Queries projected into the space of the keys."""
-        return rounded(_projected(q, self.weight), q.dtype), k, 1.0
+        return cast_finite(_project_queries(q, self.weight), q.dtype), k, 1.0
 
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K Dk"]
@@ -153,7 +153,7 @@ class Location:
 
     def fold(self, q: Tensor, k: Tensor) -> Folded:
         """The columns of the weight stand in for the keys."""
-        places = rounded(self.weight[:, :, : k.shape[2]].mT, q.dtype)  # (H, K, D)
+        places = cast_finite(self.weight[:, :, : k.shape[2]].mT, q.dtype)  # (H, K, D)
         return q, places.expand(q.shape[0], -1, -1, -1), 1.0
 
     def __call__(
@@ -186,7 +186,7 @@ class Additive:
     def __post_init__(self) -> None:
         check.shape("Additive", "vector", self.vector, H=None, D=None)
 
-    @exactly
+    @without_autocast
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
@@ -223,7 +223,7 @@ class Relative:
         check.shape("Relative", "keys", self.keys, H=None, N=None, D=None)
         _refuse_even("Relative", "keys", self.keys)
 
-    @exactly
+    @without_autocast
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
@@ -278,7 +278,7 @@ class Factors:
             check.shape("Factors", "position", self.position, H=None, N=N)
             _refuse_even("Factors", "position", self.position)
 
-    @exactly
+    @without_autocast
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
@@ -369,7 +369,7 @@ def _refuse_even(where: str, name: str, table: Tensor) -> None:
         )
 
 
-@exactly
+@without_autocast
 def _product(score: Dot | Cosine | General | Location, q: Tensor, k: Tensor) -> Tensor:
     # folded before they are widened: what fused kernels round is rounded here as well
     q, k, scale = score.fold(q, k)
@@ -391,8 +391,8 @@ def _unit(x: Tensor) -> Tensor:
     return unit.where(largest.isfinite(), x.detach())
 
 
-@exactly
-def _projected(q: Tensor, weight: Tensor) -> Tensor:
+@without_autocast
+def _project_queries(q: Tensor, weight: Tensor) -> Tensor:
     """Queries (B, H, Q, D) times a weight (H, D, Dk); one that is not finite is NaN."""
     finite = q.isfinite().all(-1, keepdim=True)
     # such a query may be hidden later: it passes no NaN back to the weight

@@ -6,7 +6,7 @@ import torch
 import triton
 from torch import Tensor
 
-from regard.functional.precision import exactly
+from regard.functional.precision import without_autocast
 from regard.kernels import additive_backward as backward
 from regard.kernels import additive_forward as forward
 from regard.kernels.additive_descent import descend
@@ -152,7 +152,7 @@ def gradients(
     return _in_bands(d_out, of, plan, lse, bias_wanted)
 
 
-@exactly
+@without_autocast
 def _in_bands(d_out: Tensor, of: Tensors, plan: Plan, lse: Tensor, bias_wanted: bool) -> Grads:
     """All gradients, a band of queries at a time."""
     p, new, exact = plan, of.q.new_empty, torch.float32

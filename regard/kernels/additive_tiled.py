@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.functional.precision import exactly
+from regard.functional.precision import without_autocast
 from regard.kernels.operators import operator, undifferentiated
 from regard.onednn import Workspace
 
@@ -112,7 +112,7 @@ def _project(hidden: Tensor, vector: Tensor) -> Tensor:
     return torch.bmm(hidden.view(n, q * k, D), vector).view(n, q, k)
 
 
-@exactly
+@without_autocast
 def _run_forward(
     q: Tensor,
     k: Tensor,
@@ -178,7 +178,7 @@ def _(
     )
 
 
-@exactly
+@without_autocast
 def _run_backward(
     grad_out: Tensor,
     grad_chosen: Tensor,

@@ -38,7 +38,7 @@ def why_not(call: Call) -> str | None:
     if _banded(call) or _centred(call):
         return None
     if not isinstance(call.score, Additive):
-        if torch.compiler.is_exporting() and _near(call):
+        if torch.compiler.is_exporting() and _has_near_keys(call):
             return "a program that is exported takes any length, and no number of blocks"
         return "only additive scores, windows and centres gain from chunks"
     if call.select is not softmax:
@@ -66,7 +66,7 @@ def attention(call: Call) -> Tensor:
         assert around is not None
         pieces, join = local.gathered(call, around)
         return join(_dense(pieces))
-    if _banded(call) and (_saves(call) or not _tiles(call)):
+    if _banded(call) and (_has_fewer_pairs(call) or not _can_tile(call)):
         pieces, join = local.banded(call, block=_block(call))
         return join(_open(pieces) if _all_seen(call) else _dense(pieces))
     outs = [_tiled(part) for _, part in _query_chunks(call)]
@@ -107,10 +107,10 @@ class InParts:
 
 def _banded(call: Call) -> bool:
     # how many blocks there are would be written into a program that is exported
-    return _near(call) and not torch.compiler.is_exporting()
+    return _has_near_keys(call) and not torch.compiler.is_exporting()
 
 
-def _near(call: Call) -> bool:
+def _has_near_keys(call: Call) -> bool:
     near = math.isfinite(sum(rules.band(call.rule)))
     return near and selects.local(call.select) and isinstance(call.score, (*folds, Additive))
 
@@ -123,19 +123,19 @@ def _centred(call: Call) -> bool:
 
 def _block(call: Call) -> int:
     """How many queries share a stretch of keys: about as many as they see to either side."""
-    return BLOCK * max(1, math.ceil(max(local.reaches(call)) / BLOCK))
+    return BLOCK * max(1, math.ceil(max(local.visible_band(call)) / BLOCK))
 
 
-def _saves(call: Call) -> bool:
-    """Whether the blocks have fewer pairs than all queries and keys."""
+def _has_fewer_pairs(call: Call) -> bool:
+    """True if the blocks have fewer pairs than all queries and keys."""
     _, _, Q, K = call.sizes
     block = _block(call)
-    stretch = sum(math.ceil(reach / block) for reach in local.reaches(call)) + 1
+    stretch = sum(math.ceil(reach / block) for reach in local.visible_band(call)) + 1
     return math.ceil(Q / block) * stretch * block**2 < Q * K
 
 
-def _tiles(call: Call) -> bool:
-    """Whether the additive score may be tiled over everything."""
+def _can_tile(call: Call) -> bool:
+    """True if the additive score may be tiled over everything."""
     return isinstance(call.score, Additive) and call.select is softmax and not call.dropout
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, spread
-from regard.functional.precision import rounded, wide
+from regard.functional.precision import cast_finite, wide
 from regard.functional.rules import Causal
 from regard.functional.scores import folds, root_scale
 from regard.functional.selects import HIDDEN, softmax
@@ -51,13 +51,13 @@ def fused(
     if not causal or q.shape[2] == 1:
         return _call(q, k, v, None, scale, dropout)
     if scale is not None and not scale > 0:
-        q, scale = _turned(q, scale)
+        q, scale = _with_positive_scale(q, scale)
     Q, K = q.shape[2], k.shape[2]
     if Q < K or (Q == K and not dropout and _short(q, k)):
         return _call(q, k, v, _lower_right(q, k), scale, dropout)
     q, scale = fold_scale(q, k, v, scale)
     out = F.scaled_dot_product_attention(
-        q[:, :, Q - K :], k, v, None, dropout, True, scale=scale, enable_gqa=_grouped(q, k)
+        q[:, :, Q - K :], k, v, None, dropout, True, scale=scale, enable_gqa=_is_grouped(q, k)
     )
     # queries that stand before the first key see nothing
     return F.pad(out, (0, 0, Q - K, 0)) if Q > K else out
@@ -70,7 +70,7 @@ def _call(
         return _product(q, k, v, mask, root_scale(q) if scale is None else scale)
     q, scale = fold_scale(q, k, v, scale)
     return F.scaled_dot_product_attention(
-        q, k, v, mask, dropout, scale=scale, enable_gqa=_grouped(q, k)
+        q, k, v, mask, dropout, scale=scale, enable_gqa=_is_grouped(q, k)
     )
 
 
@@ -83,26 +83,26 @@ def fold_scale(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> tuple[Te
     if q.device.type != "cpu":
         return q, scale
     learns = q.requires_grad or k.requires_grad or v.requires_grad
-    if not (learns and torch.is_grad_enabled()) or _is_exact(q.shape[-1], scale):
+    if not (learns and torch.is_grad_enabled()) or _is_power_of_two(q.shape[-1], scale):
         return q, scale
     return q * (root_scale(q) if scale is None else scale), 1.0
 
 
-def _is_exact(width: int, scale: float | None) -> bool:
+def _is_power_of_two(width: int, scale: float | None) -> bool:
     """True if the scale is a power of two, as 1/√D is where D is one of four."""
     if scale is None:
         return width > 0 and width & (width - 1) == 0 and width % 3 == 1
     return abs(math.frexp(scale)[0]) == 0.5
 
 
-def _grouped(q: Tensor, k: Tensor) -> bool:
+def _is_grouped(q: Tensor, k: Tensor) -> bool:
     # branched on, since where shapes are dynamic a compiler's comparison is no bool for PyTorch
     if q.shape[1] != k.shape[1]:  # noqa: SIM103
         return True
     return False
 
 
-def _turned(q: Tensor, scale: float) -> tuple[Tensor, float]:
+def _with_positive_scale(q: Tensor, scale: float) -> tuple[Tensor, float]:
     """Queries and a scale above 0 for the same scores: PyTorch's causal kernels take no other.
 
     They multiply by the scale what they have hidden with −inf, and a product of −inf with a
@@ -171,7 +171,7 @@ def _masked(call: Call) -> Tensor:
         mask = mask if mask.dtype == q.dtype else wide(mask)
         mask = mask if seen is None else mask.masked_fill(~seen, HIDDEN)
         blind = (mask == HIDDEN).all(-1, keepdim=True)
-        mask = rounded(mask.masked_fill(blind, 0), q.dtype)
+        mask = cast_finite(mask.masked_fill(blind, 0), q.dtype)
     else:
         assert seen is not None
         blind = ~seen.any(-1, keepdim=True)

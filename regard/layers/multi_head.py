@@ -189,14 +189,16 @@ class MultiHead(nn.Module):
             parts = wholes
         else:
             wholes, parts = [theirs.in_proj_weight] * 3, theirs.in_proj_weight.chunk(3)
-        ours._copy("weight", [*parts, theirs.out_proj.weight], [*wholes, theirs.out_proj.weight])
+        ours._copy_parameters(
+            "weight", [*parts, theirs.out_proj.weight], [*wholes, theirs.out_proj.weight]
+        )
         if biased:
             bias, out = theirs.in_proj_bias, theirs.out_proj.bias
-            ours._copy("bias", [*bias.chunk(3), out], [bias, bias, bias, out])
+            ours._copy_parameters("bias", [*bias.chunk(3), out], [bias, bias, bias, out])
         return ours.train(theirs.training)
 
-    def _copy(self, kind: str, parts: list[Tensor], wholes: list[Tensor]) -> None:
-        """Take copies of parts of parameters, which learn if the wholes do."""
+    def _copy_parameters(self, kind: str, parts: list[Tensor], wholes: list[Tensor]) -> None:
+        """Copy parts of parameters; they need gradients if the wholes do."""
         projects = (self.query, self.key, self.value, self.out)
         for project, part, whole in zip(projects, parts, wholes, strict=True):
             setattr(project, kind, nn.Parameter(part.detach().clone(), whole.requires_grad))

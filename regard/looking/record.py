@@ -14,7 +14,7 @@ from regard.functional import rules
 from regard.functional.biases import Given as DenseBias
 from regard.functional.call import Call, Why, changed, heard, spread, tensors_of, unread
 from regard.functional.edited import part
-from regard.functional.precision import autocast_as_now
+from regard.functional.precision import autocast_snapshot
 from regard.functional.scores import known
 from regard.looking.key_log import CHANGED_TENSOR_ERROR, KeyLog, KeySpan
 from regard.looking.key_origins import Origin
@@ -162,7 +162,7 @@ class Recorder:
     def keep(self, source: Source, why: Callable[[], Why], placement: Placement | None) -> Kept:
         """The record of a call; keys that have a placement stay in their log."""
         make, tensors, keys, _ = source
-        autocast = autocast_as_now(tensors[0].device) if tensors else nullcontext
+        autocast = autocast_snapshot(tensors[0].device) if tensors else nullcontext
         if placement is None:
             return Kept(make, tuple(self._with_version(x) for x in tensors), why, autocast)
         q, *others = (x for i, x in enumerate(tensors) if i != keys)

@@ -6,11 +6,18 @@ from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from regard.functional.precision import exactly, lowered, rounded, tanh, wide, without_autocast
-from regard.onednn import MIN_COUNT
+from regard.functional.precision import (
+    cast_finite,
+    lowered,
+    no_autocast,
+    tanh,
+    wide,
+    without_autocast,
+)
+from regard.onednn import MIN_TANH_COUNT
 
 # So many that oneDNN takes their tanh, where there is one.
-MANY = MIN_COUNT + 41
+MANY = MIN_TANH_COUNT + 41
 BOTH = (tanh, torch.tanh)
 
 
@@ -34,7 +41,7 @@ def test_autocast_lowers_all_but_float64_where_it_is_on():
 
 
 def test_autocast_does_not_reach_in():
-    @exactly
+    @without_autocast
     def product(a, b):
         return a @ b
 
@@ -43,18 +50,18 @@ def test_autocast_does_not_reach_in():
         assert (a @ b).dtype == torch.bfloat16
         assert product(a, b).dtype == product(a=a, b=b).dtype == torch.float32
         assert torch.is_autocast_enabled("cpu")
-        with without_autocast(a.device):
+        with no_autocast(a.device):
             assert (a @ b).dtype == torch.float32
 
 
 def test_a_meta_tensor_has_no_autocast_to_keep_out():
-    with torch.autocast("cpu", torch.bfloat16), without_autocast(torch.device("meta")):
+    with torch.autocast("cpu", torch.bfloat16), no_autocast(torch.device("meta")):
         assert torch.is_autocast_enabled("cpu")
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_what_is_finite_stays_so_when_it_is_rounded(dtype):
-    found = rounded(torch.tensor([0.0, -1e30, 3.4e38, -torch.inf, torch.nan]), dtype)
+    found = cast_finite(torch.tensor([0.0, -1e30, 3.4e38, -torch.inf, torch.nan]), dtype)
     assert found.dtype == dtype
     assert found.isfinite().tolist() == [True, True, True, False, False]
 

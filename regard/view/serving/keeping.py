@@ -115,7 +115,7 @@ def _beside(trace: Trace) -> int:
 def _words(trace: Trace, told: Told) -> int:
     """The bytes of all that is neither tensor nor manifest: labels, names, outputs."""
     said = [vars(axis) for axis in trace.axes] + [map.names for map in trace.maps]
-    return check.memory([*said, trace.outputs, vars(trace.header), dict(told)])
+    return check.memory_bytes([*said, trace.outputs, vars(trace.header), dict(told)])
 
 
 def _halved(trace: Trace) -> Trace:
