@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard import check
+from regard.functional.precision import wide
 from regard.functional.rules import entries, places
 
 Bias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -98,7 +99,8 @@ class Relative:
     def placed(self, B: int, H: int, Q: int, K: int) -> "Relative":
         """The bias for these sizes."""
         check.shape("relative", "table", self.table, H=H, N=None)
-        return self
+        # thousands of pairs share a bucket: their gradients are summed in float32, rounded once
+        return replace(self, table=wide(self.table))
 
 
 @dataclass(frozen=True, eq=False)

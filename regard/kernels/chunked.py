@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from regard.functional import attention as plain
 from regard.functional import biases, local, rules, selects
 from regard.functional.call import Call
+from regard.functional.precision import wide
 from regard.functional.rules import Given
 from regard.functional.scores import Additive, folds
 from regard.functional.selects import Gaussian, softmax
@@ -101,6 +102,7 @@ class InParts:
         rows = max(1, TERMS // max(1, k.numel()))
         if rows >= q.shape[2]:
             return self.score(q, k)
+        k = wide(k)  # of which every part gives a gradient: their sum is not rounded part by part
         parts = [checkpoint(self.score, part, k, use_reentrant=False) for part in q.split(rows, 2)]
         return torch.cat(parts, 2)
 
@@ -210,6 +212,8 @@ def _query_chunks(call: Call, *, scores: bool = False) -> Iterator[tuple[slice, 
     if whole or rows >= Q:
         yield slice(0, Q), call
         return
+    # every chunk gives a gradient of all keys: their sum is not rounded chunk by chunk
+    call = replace(call, k=wide(call.k), v=wide(call.v))
     b, h, at, k = rules.places(B, H, Q, K, device=call.q.device)
     for start, q in zip(range(0, Q, rows), call.q.split(rows, 2), strict=True):
         places = (b, h, at[start : start + rows], k)

@@ -110,3 +110,11 @@ def test_slopes_are_exact_in_float64():
     found = logits(q, k, bias=biases.alibi(12))[0, :, 0, 0]
     whole, rest = [2.0 ** -(i + 1) for i in range(8)], [2 ** -(i + 0.5) for i in range(4)]
     assert (found / 2999 + torch.tensor(whole + rest, dtype=torch.double)).abs().max() < 1e-15
+
+
+def test_a_table_in_half_precision_has_a_gradient_that_is_summed_in_float32():
+    table = torch.zeros(1, 4, dtype=torch.bfloat16, requires_grad=True)
+    q = torch.zeros(1, 1, 64, 2, dtype=torch.bfloat16)
+    logits(q, q, bias=biases.relative(table, farthest=2)).sum().backward()
+    # so many pairs share a bucket; one after the other, bfloat16 counts no farther than 256
+    assert table.grad is not None and table.grad.tolist() == [[64, 2016, 0, 2016]]

@@ -267,3 +267,20 @@ def test_additive_logits_are_the_same_in_parts_gradients_too(terms, monkeypatch)
         grads = torch.autograd.grad(out.masked_fill(out.isinf(), 0).square().sum(), leaves)
         found.append([out, *grads])
     assert_same(found)
+
+
+def test_the_gradient_of_keys_in_half_precision_is_not_rounded_part_by_part(monkeypatch):
+    monkeypatch.setattr(chunked, "TERMS", 1)
+    monkeypatch.setattr(chunked, "PAIRS", 1)
+    q = torch.ones(1, 1, 400, 1, dtype=torch.bfloat16)
+    k = torch.zeros(1, 1, 2, 1, dtype=torch.bfloat16, requires_grad=True)
+    # each query gives 1, and bfloat16 holds no 257
+    score = scores.Additive(torch.ones(1, 1))
+    (got,) = torch.autograd.grad(logits(0 * q, k, score=score).sum(), k)
+    assert got.flatten().tolist() == [400, 400]
+    # each query gives 1/2 to the key that it points at, and takes as much from the other
+    index = torch.zeros(1, 1, 400, dtype=torch.long)
+    with use_backend("chunked"):
+        said = log_probability(q, k, index, score=scores.dot, rule=rules.window(400))
+    (got,) = torch.autograd.grad(said.sum(), k)
+    assert got.flatten().tolist() == [200, -200]
