@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.fuzz.chance import rounded
 from benchmarks.fuzz.truth import (
     Answer,
     Array,
@@ -30,11 +31,20 @@ SMALLEST = {"float64": 5e-324, "float32": 1.2e-38, "bfloat16": 1.2e-38, "float16
 
 @dataclass(frozen=True)
 class Units:
-    """Spacings of floating point in a call: of its sums, its factors, its weights, its result."""
+    """Spacings of floating point in a call.
+
+    Args:
+        scores: of sums of products.
+        factors: what the factors of a score are rounded to before, 0 if they are taken as given.
+        weights: of exponentials and their sums.
+        reading: what a fused kernel rounds weights and biases to before a product, 0 for others.
+        stored: of the result.
+    """
 
     scores: float
     factors: float
     weights: float
+    reading: float
     stored: float
 
 
@@ -94,53 +104,105 @@ SUMS = {
 }
 
 
+def of_factors(score: Spec, q: Array, k: Array) -> Array:
+    """The sums of magnitudes of the factors that are rounded before their product (B, H, Q, K)."""
+    name, *given = score
+    if name == "general":
+        return np.abs(q @ given[0]) @ np.abs(k).swapaxes(-1, -2)
+    return magnitude(score, q, k, EPS["float64"])
+
+
 def of_scores(call: Any, of: Any, answer: Answer) -> Array:
     """How far each logit may be off (B, H, Q, K), if it is computed with these spacings."""
     edits = {name: given for name, *given in call.edits}
     score = edits["score"][0] if "score" in edits else call.score
     heat = edits["heat"][0] if "heat" in edits else 1.0
     k = share_heads(call.k, call.full[1])
-    # a sum of products, each of two factors that were rounded themselves
-    eps = of.scores * (call.q.shape[3] + 6) / 2 + of.factors
+    eps = of.scores * (call.q.shape[3] + 6) / 2
     plus = np.abs(np.where(answer.seen, added(call.bias, *call.full), 0))
     off = eps * magnitude(score, call.q, k, eps) + 4 * of.scores * plus
+    if of.factors:
+        off = off + of.factors * of_factors(score, call.q, k)
+    if of.reading:
+        dtype = next(name for name, eps in EPS.items() if eps == of.reading)
+        off = off + np.abs(plus - np.abs(rounded(plus, dtype)))
     if call.dtype == "float16" and of.factors:  # whose smallest numbers are a fixed step apart
         off = off + 2.0**-24 * (np.abs(k).sum(-1)[:, :, None] + np.abs(call.q).sum(-1)[..., None])
     return np.minimum(off, 2 * score[2] if score[0] == "clipped" else np.inf) / heat
 
 
-def of_places(answer: Answer, moved: Array) -> Array:
-    """How large each weight may become (B, H, Q, K), where logits move by more than 1 together.
-
-    Logits that are farther from what they should be than from one another may change places, so a
-    weight that should vanish may be all of its row.
-    """
-    logits = np.where(answer.seen, answer.logits, -np.inf)
-    with np.errstate(all="ignore"):
-        below = logits.max(-1, keepdims=True, initial=-np.inf) - logits
-        return np.where(answer.seen & (moved > 1), np.exp(np.minimum(moved - below, 0)), 0)
-
-
-def of_weights(select: Spec, answer: Answer, off: Array, eps: float) -> Array:
-    """How far each weight may be off, if the logits are off by `off` and the rest by `eps`."""
+def of_weights(select: Spec, answer: Answer, off: Array, of: Units) -> Array:
+    """How far each weight may be off, if the logits are off by `off` and the rest by rounding."""
     off = np.where(answer.seen, off, 0)
-    largest = off.max(-1, keepdims=True, initial=0)
-    K = answer.logits.shape[-1]
     if select[0] == "sparsemax":
-        # a projection moves no farther than what is projected
-        moved = np.sqrt((off * off).sum(-1, keepdims=True))
-        return answer.seen * np.minimum(moved + 4 * eps, 1.0)
-    twice = 2 if select[0] == "own" else 1
-    # exp(s) itself is off by eps times the distance from the largest score, at most some 100
-    relative = np.expm1(np.minimum(2 * twice * largest + (8 + K / 2) * eps, 50))
-    logits = np.where(answer.seen, answer.logits, 0)
-    top = np.where(answer.seen, answer.logits, -np.inf).max(-1, keepdims=True, initial=-np.inf)
-    below = np.where(answer.seen, np.where(np.isfinite(top), top, 0) - logits, 0)
-    relative = relative + eps * np.minimum(below, 750)
+        return of_sparsemax(answer, off, of)
+    K = answer.logits.shape[-1]
+    seen = answer.seen
+    if select[0] == "top_k":  # a weight that vanished is of one of the chosen, or of none
+        largest = off.max(-1, keepdims=True, initial=0)
+        seen = seen & ((answer.weights > 0) | (largest > 0.5))
+    off, factor, away = np.where(seen, off, 0), np.ones(()), np.zeros(())
+    logits = np.where(seen, answer.logits, -np.inf)
+    if select[0] == "own":
+        off, logits = 2 * off, 2 * logits
     if select[0] == "gaussian":
-        relative = relative + of_distance(select, K, eps)
-    room = np.maximum(answer.weights * relative, of_places(answer, 2 * twice * largest))
-    return answer.seen * np.minimum(room, 2.0)
+        _, centre, width = select
+        factor = np.exp(-((np.arange(K) - centre[..., None]) ** 2) / (2 * width**2))
+        away = of_distance(select, K, of.weights)
+    below, log = below_and_log(logits, answer.weights > 0 if select[0] == "top_k" else seen)
+    moved = of_softmax(log, off)
+    # exp(s) itself is off by eps times the distance from the largest score, at most some 100
+    relative = (8 + K / 2 + np.minimum(below, 750)) * of.weights + of.reading + away
+    room = factor * (moved + (np.exp(log) + moved) * np.minimum(relative, 50))
+    if of.reading == EPS["float16"]:  # whose smallest numbers are a fixed step apart
+        room = room + 2.0**-24
+    lost = SMALLEST["float32"] if of.weights >= EPS["float32"] else 2.3e-308
+    room = room + lost * (answer.weights > 0)  # what is smaller underflows
+    return seen * np.minimum(room, 2.0)
+
+
+def below_and_log(logits: Array, summed: Array) -> tuple[Array, Array]:
+    """How far logits (B, H, Q, K) are below the largest, and their log softmax, over some keys."""
+    top = np.where(summed, logits, -np.inf).max(-1, keepdims=True, initial=-np.inf)
+    below = np.where(np.isfinite(logits), np.where(np.isfinite(top), top, 0) - logits, 0)
+    powers = np.where(summed, np.exp(-np.maximum(below, 0)), 0).sum(-1, keepdims=True)
+    log = np.where(np.isfinite(logits), -below - np.log(np.where(powers > 0, powers, 1)), -np.inf)
+    return np.maximum(below, 0), np.minimum(log, 0)
+
+
+def of_softmax(log: Array, off: Array) -> Array:
+    """How far a softmax may be off (B, H, Q, K), whose logits are off by `off` each of its own.
+
+    A weight w grows at most by exp(off) while the sum of its row shrinks by Σ w exp(−off), of which
+    the inverse is at most Σ w exp(off): together by exp(off + log Σ w exp(off)), and never beyond
+    1. It shrinks at most as much. A key far below the others adds nothing to that sum, however far
+    its logit is off; one whose logit is off by more than it is below them may be all of its row.
+    """
+    sums = (np.exp(log) * np.expm1(np.minimum(off, 600))).sum(-1, keepdims=True)
+    shift = np.maximum(np.log1p(sums), (log + off).max(-1, keepdims=True, initial=0))
+    room, weight = off + shift, np.exp(log)
+    grown = np.where(room < 1, weight * np.expm1(np.minimum(room, 1)), np.exp(log + room) - weight)
+    grown = np.where(log + room > 0, 1 - weight, grown)
+    return np.maximum(grown, -weight * np.expm1(-room))
+
+
+def of_sparsemax(answer: Answer, off: Array, of: Units) -> Array:
+    """How far each weight of a sparsemax may be off.
+
+    A weight is what its score is above a threshold, at which all weights sum to one. If scores move
+    by M at most, so does the threshold, and keys below it by their own reach and M stay unread. The
+    others alone decide, and the threshold moves by the most that one of them does.
+    """
+    s = np.where(answer.seen, answer.logits, -np.inf)
+    top = s.max(-1, keepdims=True, initial=-np.inf)
+    s = np.where(answer.seen, s - np.where(np.isfinite(top), top, 0), -np.inf)
+    read = answer.weights > 0
+    count = np.maximum(read.sum(-1, keepdims=True), 1)
+    threshold = (np.where(read, s, 0).sum(-1, keepdims=True) - 1) / count
+    most, own = off.max(-1, keepdims=True, initial=0), (4 + answer.logits.shape[-1]) * of.weights
+    may_be = answer.seen & (s + off + most + own >= threshold)
+    theirs = np.where(may_be, off, 0).max(-1, keepdims=True, initial=0)
+    return may_be * np.minimum(off + theirs + own + of.reading * answer.weights, 1.0)
 
 
 def of_distance(select: Spec, K: int, eps: float) -> Array:
@@ -183,7 +245,7 @@ def of_forced(call: Any, answer: Answer, off: Array) -> tuple[Array, Array]:
 
 
 def of_reading(answer: Answer, off: Array, v: Array, eps: float) -> Array:
-    """How far each output (B, H, Q, Dv) may be off, if weights are off by `off`."""
+    """How far each output (B, H, Q, Dv) may be off, if weights are off by `off` and sums by eps."""
     v = share_heads(v, answer.logits.shape[1])
     summing = answer.weights @ np.abs(v) * ((v.shape[2] + 4) / 2 * eps)
     size = np.abs(v).max(2, keepdims=True, initial=0) if v.shape[2] else 0

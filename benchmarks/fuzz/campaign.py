@@ -24,6 +24,7 @@ import torch
 from benchmarks.fuzz.draws import Call, call
 from benchmarks.fuzz.errors import Wrong
 from benchmarks.fuzz.judge import judge
+from benchmarks.fuzz.mechanisms import rule_names
 from benchmarks.measure import Row, machine
 
 BATCH = 50
@@ -106,13 +107,6 @@ def labels(drawn: Call) -> Iterator[str]:
         "scale <= 0": drawn.score[0] == "dot" and drawn.score[1] <= 0,
     }
     yield from (f"also {name}" for name, is_so in also.items() if is_so)
-
-
-def rule_names(rule: tuple | None) -> list[str]:
-    """The name of a rule, and of those inside of it."""
-    if rule is None:
-        return ["none"]
-    return [rule[0], *(n for part in rule[1:] if isinstance(part, tuple) for n in rule_names(part))]
 
 
 def summary(drawn: Call) -> str:

@@ -16,14 +16,15 @@ from benchmarks.fuzz import bounds, plain, truth
 from benchmarks.fuzz.chance import DTYPES
 from benchmarks.fuzz.draws import Call
 from benchmarks.fuzz.errors import Wrong
+from benchmarks.fuzz.mechanisms import rule_names
 from benchmarks.fuzz.truth import Answer, Array
 
-WIDE = bounds.Units(*(factor * bounds.EPS["float64"] for factor in (1, 2, 1, 1)))
+WIDE = bounds.Units(*(factor * bounds.EPS["float64"] for factor in (1, 2, 1, 0, 1)))
 STEP = 1e-40  # nothing is subtracted, so the step may be as small as can be
 
 
 def check(call: Call, value: Tensor, leaves: list[Tensor], of: Any) -> None:
-    """Raise if a gradient is not finite, or farther off than twice plain PyTorch's and rounding."""
+    """Raise if a gradient is not finite, or farther off than rounding explains."""
     if not value.requires_grad:
         return
     direction = cotangent(call, value)
@@ -143,6 +144,9 @@ def plainly(call: Call, g: Tensor, exact: Answer) -> list[Array]:
 def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Array], list[float]]:
     """Plain PyTorch's gradients in float64, and how far rounding may move each of them.
 
+    Between the steps of a call, what flows back is rounded to what is stored where the factors of
+    a score are, where a kernel is fused and where heads share their keys; else sums are wide.
+
     What flows back into the scores is a difference of numbers as large as `terms`; each is off by
     the spacing of the dtype and by what the weights are off. That noise, with random signs, is sent
     on to the leaves.
@@ -156,7 +160,9 @@ def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Ar
     if not found["scores"].requires_grad:
         return [x.numpy() for x in grads], [0.0] * len(leaves)
     off = np.where(exact.seen, bounds.of_scores(call, of, exact), 0)
-    spread = off.max(-1, keepdims=True) + 2 * max(of.stored, of.weights)
+    grouped = call.k.shape[1] != call.full[1]
+    between = of.stored if of.factors or of.reading or grouped else of.weights
+    spread = off.max(-1, keepdims=True) + 2 * between
     terms, of_factor = flowing(call, g, exact), 0.0
     if call.select[0] == "gaussian":
         of_factor = bounds.of_distance(call.select, call.full[3], of.weights)
@@ -233,7 +239,7 @@ def confirm_edited(call: Call, g: Tensor, mine: Any, of: Any) -> None:
         if any(each[0] == "force" for each in call.edits):
             off = 8 * bounds.of_scores(call, of, exact)
             unforced = replace(exact, weights=exact.unforced)
-            off = bounds.of_weights(judged.select, unforced, off, of.weights)
+            off = bounds.of_weights(judged.select, unforced, off, of)
             if (bounds.of_forced(call, exact, off)[1] >= 0.1).any():
                 call.notes.add("gradient of a force where rounding may empty the rest")
                 return
@@ -297,6 +303,18 @@ def slope_noise(call: Call, g: Tensor, exact: Answer, moved: Array) -> float:
         return 2 * float(np.nansum(flowing(call, g, exact) * spread * steps))
 
 
+def may_err_as_plain(call: Call, i: int) -> bool:
+    """True if the gradient of input i may be off as that of plain PyTorch in the call's dtype is.
+
+    Many queries or batch rows share a table, a weight, a strength, and the keys that are gathered
+    around a centre; PyTorch sums what flows back into them as it is stored. The slope of a tanh
+    that clips is a difference from one. Float32 may be summed as plain PyTorch does it.
+    """
+    clipped = call.score[0] == "clipped"
+    near = {"around", "window"} & set(rule_names(call.rule))
+    return call.dtype in ("float32", "float64") or i >= 3 or bool(near) or clipped
+
+
 def compare(i: int, got: Tensor, true: Array, their: Array, rough: float, call: Call) -> None:
     """Raise if a gradient is farther off than allowed."""
     dtype = "bfloat16" if call.autocast and call.dtype != "float64" else call.dtype
@@ -307,15 +325,18 @@ def compare(i: int, got: Tensor, true: Array, their: Array, rough: float, call: 
         return
     their = np.where(np.isfinite(their), their, true)
     error, plain_error = np.abs(mine - true), float(np.abs(their - true).max())
-    eps = bounds.EPS[dtype] if dtype != "float64" else 1e-12
-    limit = 2 * plain_error + rough + 4 * eps * float(np.abs(true).max()) + 1e-37
-    if dtype == "float16":
-        limit += 2**-22
-    if not error.max() <= limit:
+    wide = min(bounds.EPS[dtype], bounds.EPS["float32"]) if dtype != "float64" else 1e-12
+    limit = rough + 4 * wide * float(np.abs(true).max()) + bounds.EPS[dtype] * np.abs(true) + 1e-37
+    if may_err_as_plain(call, i):
+        limit = limit + 2 * plain_error
+    if call.dtype == "float16":
+        limit = limit + 2**-22
+    if not (error <= limit).all():
         at = np.unravel_index(
-            int(np.nanargmax(np.where(np.isnan(error), np.inf, error))), true.shape
+            int(np.nanargmax(np.where(np.isnan(error), np.inf, error - limit))), true.shape
         )
+        allowed = np.broadcast_to(limit, true.shape)[at]
         raise Wrong(
             f"gradient of input {i} {[int(n) for n in at]} is {mine[at]:.9g}, "
-            f"truth {true[at]:.9g}, allowed ± {limit:.1e}, plain PyTorch's error {plain_error:.1e}"
+            f"truth {true[at]:.9g}, allowed ± {allowed:.1e}, plain: {plain_error:.1e}"
         )

@@ -97,6 +97,13 @@ def rule(draw: Draw, B: int, H: int, Q: int, K: int, depth: int = 0) -> Spec:
     return _simple_rule(draw, name, (B, H, Q, K))
 
 
+def rule_names(rule: Spec | None) -> list[str]:
+    """The name of a rule, and of those inside of it."""
+    if rule is None:
+        return ["none"]
+    return [rule[0], *(n for part in rule[1:] if isinstance(part, tuple) for n in rule_names(part))]
+
+
 def _simple_rule(draw: Draw, name: str, full: tuple[int, int, int, int]) -> Spec:
     B, H, Q, K = full
     if name == "window":

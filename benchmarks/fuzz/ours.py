@@ -15,7 +15,7 @@ from benchmarks.fuzz.draws import Call, spoiled
 from benchmarks.fuzz.plain import arrays
 from benchmarks.fuzz.truth import Array, Spec
 from regard import biases, edits, rules, scores, selects
-from regard.kernels import chunked
+from regard.kernels import additive_tiled, chunked
 
 
 @dataclass
@@ -204,6 +204,17 @@ def autocast(call: Call) -> Any:
     return torch.autocast("cpu", torch.bfloat16, enabled=call.autocast)
 
 
+def _cut_small(stack: ExitStack, call: Call) -> None:
+    """Have calls of a few numbers cut into tiles, chunks and blocks as those of millions are."""
+    cut = np.random.default_rng(call.direction_seed)
+    stack.enter_context(patch.object(chunked, "FEW", 0))
+    stack.enter_context(patch.object(chunked, "BLOCK", int(cut.choice((2, 4, 32)))))
+    for name in ("PAIRS", "TERMS"):
+        stack.enter_context(patch.object(chunked, name, int(cut.choice((16, 128, 1 << 22)))))
+    tile = {"cpu": int(cut.choice((256, 2048, 2**23)))}
+    stack.enter_context(patch.object(additive_tiled, "TILE", tile))
+
+
 def run(call: Call, backend: str) -> Result:
     """The call on this backend; looked at and edited as it was drawn."""
     made, leaves = tensors(call, spoil=True)
@@ -211,8 +222,8 @@ def run(call: Call, backend: str) -> Result:
     model = Probe()
     with ExitStack() as stack:
         stack.enter_context(autocast(call))
-        if call.tiled:  # additive scores of few terms are formed at once otherwise
-            stack.enter_context(patch.object(chunked, "FEW", 0))
+        if call.tiled:
+            _cut_small(stack, call)
         if backend != "auto":
             stack.enter_context(regard.use_backend(backend))
         if call.edits:
