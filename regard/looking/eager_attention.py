@@ -54,6 +54,9 @@ class Host(Protocol):
     def at_places(self, places: list[Any]) -> AbstractContextManager[None]:
         """Inside, the innermost module of each look and edit is the one of these places."""
 
+    def unrecorded(self) -> AbstractContextManager[Any]:
+        """Inside, no tracer records what a look does."""
+
     def module(self) -> Any:
         """The innermost module that is running in a model of a look or an edit, else None."""
 
@@ -329,8 +332,8 @@ class EagerAttention:
         weights = value if trace.weights is None else trace.weights
         origin = trace.origin
         layout = CellLayout.of(weights.shape, origin.heads, origin.batches)
-        source = eager_calls.weights_source(weights, layout, trace.columns, origin.rows)
-        with self.host.at_places(origin.places):
+        with self.host.at_places(origin.places), self.host.unrecorded():
+            source = eager_calls.weights_source(weights, layout, trace.columns, origin.rows)
             if not origin.has_edit:
                 self.host.note_attention()
             self.host.keep(source, edited=trace.is_edited)

@@ -5,6 +5,7 @@ in anyone's model, runs as a call of ours where a change is meant for it.
 """
 
 import difflib
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -182,6 +183,9 @@ def edit(model: nn.Module, changes: Mapping[str, Change]) -> Iterator[None]:
     with editing.path.followed(), watcher.changed_by(editing):
         yield
     editing.refuse_idle()
+    warning = editing.path.thread_warning("edit")
+    if warning is not None:
+        warnings.warn(warning, stacklevel=3)
 
 
 def _module_of(name: str, names: list[str]) -> str | None:

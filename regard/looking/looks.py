@@ -60,11 +60,13 @@ class Seen:
     @property
     def unseen(self) -> tuple[str, ...]:
         """Modules that ran and look like attention, but of which no call was seen."""
+        if self.path.ran_only_elsewhere:
+            return tuple(self.path.names[:1])
         return unseen_modules.unseen_names(self.path.modules, self.path.ran, self._attending_names)
 
     def warning(self) -> str | None:
         """A sentence if modules that look like attention were not seen, or nothing was."""
-        return unseen_modules.unseen_warning(
+        return self.path.thread_warning("look") or unseen_modules.unseen_warning(
             self.path.modules, self.path.ran, self._attending_names
         )
 

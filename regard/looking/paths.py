@@ -36,6 +36,7 @@ class Path:
         self._run, self._entered = 0, dict[str, int]()
         self.entered = False
         self.ran: dict[str, None] = {}
+        self._ran_elsewhere = False
 
     @property
     def name(self) -> str | None:
@@ -107,6 +108,25 @@ class Path:
     def leave(self) -> None:
         """Note that the innermost module has run."""
         self._running.pop()
+
+    def note_elsewhere(self, module: nn.Module) -> None:
+        """Note that a module runs in a thread that has nothing open."""
+        if module is self._modules.get(self._root):
+            self._ran_elsewhere = True
+
+    @property
+    def ran_only_elsewhere(self) -> bool:
+        """True if the model ran, and not once in this thread."""
+        return self._ran_elsewhere and not self.ran
+
+    def thread_warning(self, where: str) -> str | None:
+        """A sentence if the model ran, and not once in this thread."""
+        if not self.ran_only_elsewhere:
+            return None
+        return (
+            f"{where}: {self._root} ran in other threads alone, where this {where} does not hold; "
+            "open it in the thread that runs the model"
+        )
 
 
 def named(

@@ -24,6 +24,9 @@ class ModuleStack(Protocol):
     def leave(self) -> None:
         """Note that the innermost module has run."""
 
+    def note_elsewhere(self, module: nn.Module) -> None:
+        """Note that a module runs in a thread that has nothing open."""
+
 
 class Observers(TorchFunctionMode):
     """The looks, edits and paths open in one thread: a mode through which PyTorch's calls pass.
@@ -59,6 +62,8 @@ thread_state = _ThreadState()
 # A plain variable, the same for all threads: torch.compile guards on it, and one test of it is all
 # that a call costs while nothing is open.
 any_open = False
+# The paths that are open in any thread.
+all_paths: list[ModuleStack] = []
 _open_threads = 0
 lock = threading.RLock()
 
@@ -103,6 +108,8 @@ def run_on_paths(
     """The output of `run`, with the module pushed on the open paths of this thread meanwhile."""
     found = current_observers()
     if found is None:
+        for path in tuple(all_paths):
+            path.note_elsewhere(module)
         return run(*args, **kwargs)
     paths = found.paths
     if len(paths) == 1:

@@ -161,9 +161,22 @@ def should_follow_rows() -> bool:
 
 def _without_dispatch_modes() -> AbstractContextManager[Any]:
     """Inside, no mode of PyTorch's operators, such as a tracer's, records what a look does."""
+    if torch._C._get_tracing_state() is not None:
+        return _untraced()
     if not torch._C._len_torch_dispatch_stack():
         return nullcontext()
     return _python_dispatch._disable_current_modes()
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Inside, `torch.jit.trace` records nothing."""
+    state = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
 
 
 def _observers_of(kind: Kind) -> list[Any]:
@@ -291,6 +304,9 @@ class _Host:
     def aside(self) -> AbstractContextManager[None]:
         return _looking_away()
 
+    def unrecorded(self) -> AbstractContextManager[Any]:
+        return _without_dispatch_modes()
+
     def has_edit(self) -> bool:
         return any(edit.means() for edit in _observers_of("edits"))
 
@@ -327,12 +343,14 @@ def _opened(kind: Kind, one: Any) -> Iterator[None]:
         if not watcher.is_open() and threads.add_open_threads(+1) == 1:
             patches.install_all(hugging_face.patches(_Host()))
         getattr(watcher, kind).append(one)
+        threads.all_paths += [one] if kind == "paths" else []
     threads.push_mode(watcher)
     try:
         yield
     finally:
         with threads.lock:
             getattr(watcher, kind).remove(one)
+            threads.all_paths[:] = [path for path in threads.all_paths if path is not one]
             if not watcher.is_open() and threads.add_open_threads(-1) == 0:
                 patches.remove_all()
         # the mode of another thread is out of reach: it does nothing any more, and is taken down

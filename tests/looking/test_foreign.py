@@ -1,5 +1,6 @@
 """Anyone's model can be looked into: bit for bit unchanged, with the weights it used."""
 
+import warnings
 from copy import deepcopy
 
 import pytest
@@ -213,6 +214,31 @@ def test_a_tracer_of_operators_records_nothing_of_a_look():
             traced = make_fx(Same())(x).code, make_fx(lambda x: attend(x, x, x, bias=BIAS))(x).code
         assert traced == alone
         torch.testing.assert_close(seen["attend.0"].weights(), weigh(x, x))
+
+
+class Eager(nn.Module):
+    """Attends by itself."""
+
+    def forward(self, x):
+        return (x @ x.mT).softmax(-1) @ x
+
+
+def test_no_tracer_records_what_a_look_does_where_a_model_attends_by_itself():
+    x, alone = torch.randn(B, H, Q, D), make_fx(Eager())(torch.randn(B, H, Q, D)).code
+    with look(model := Eager()) as seen:
+        assert make_fx(model)(x).code == alone
+    torch.testing.assert_close(seen["Eager"].weights(), (x @ x.mT).softmax(-1))
+
+
+def test_a_model_is_traced_under_a_look_without_a_warning_of_it():
+    x, model = torch.randn(B, H, Q, D), Same()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", torch.jit.TracerWarning)
+        alone = torch.jit.trace(model, (x,), check_trace=False)
+        with look(model) as seen:
+            traced = torch.jit.trace(model, (x,), check_trace=False)
+    assert [n.kind() for n in traced.graph.nodes()] == [n.kind() for n in alone.graph.nodes()]
+    torch.testing.assert_close(seen["Same"].weights(), weigh(x, x))
 
 
 def test_a_call_inside_of_a_gradient_of_torch_func_is_read():

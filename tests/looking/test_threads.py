@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -51,9 +52,28 @@ def test_another_thread_goes_its_way_unseen_and_unchanged(watch):
     model, x = Theirs(), tensor()
     alone = model(x)
     with watch(model), look() as seen:
+        model(x)
+        seen.clear()
         assert watched() and not elsewhere(watched) and not elsewhere(altered)
         assert torch.equal(elsewhere(lambda: model(x)), alone) and elsewhere(modes) == []
         assert seen.names() == []
+
+
+@pytest.mark.parametrize("watch", WATCHES.values(), ids=WATCHES)
+def test_a_model_that_runs_in_other_threads_alone_is_told_of(watch):
+    model, x = Theirs(), tensor()
+    kind = "look" if watch is WATCHES["look"] else "edit"
+    words = (
+        f"{kind}: Theirs ran in other threads alone, where this {kind} does not hold; open it in"
+    )
+    with pytest.warns(UserWarning, match=words), watch(model) as seen:
+        elsewhere(lambda: model(x))
+    if kind == "look":
+        assert seen.unseen == ("Theirs",)
+    with warnings.catch_warnings(), watch(model):
+        warnings.simplefilter("error")
+        model(x), elsewhere(lambda: model(x)), elsewhere(lambda: Theirs()(x))
+    assert threads.all_paths == []
 
 
 def test_two_threads_look_and_edit_at_the_same_time_each_for_itself():
@@ -175,6 +195,7 @@ def test_a_backward_pass_hands_the_mode_on_and_edits_what_it_computes_again(reen
     assert stacks == [1, 1, 1] and modes() == []
 
 
+@pytest.mark.filterwarnings("ignore:look. TransformerEncoderLayer ran in other threads")
 def test_a_native_encoder_in_another_thread_keeps_its_kernels():
     layer = nn.TransformerEncoderLayer(E, 4, 16, batch_first=True).eval()
     x = torch.randn(B, Q, E)
