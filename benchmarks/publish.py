@@ -46,7 +46,7 @@ def published(
     found = load(run)
     card = {**found.card, "name": name, "about": about or found.card["about"], "dtype": dtype}
     card["seed_choice"] = seed_choice(found.card, [load(other).card for other in seeds])
-    data = licences.KNOWN.get(found.card["licence"]["data"]["name"], licences.UNKNOWN)
+    data = licences.LICENCES_BY_NAME.get(found.card["licence"]["data"]["name"], licences.UNKNOWN)
     weights = licences.to_card(licences.published_licence(data))
     card["licence"] = {**found.card["licence"], "weights": weights}
     # where the run lay is no part of what it is

@@ -28,7 +28,7 @@ RECIPES = {
 # What was typed is not there or does not fit: exit code 2. Typer does not say its name in public.
 UsageError: Any = typer.BadParameter.__base__
 # The most characters of an error that are shown: what was typed may be of any length.
-LONGEST_ERROR = 600
+MAX_ERROR_LETTERS = 600
 # Under which name a recipe holds what can be asked for by a word: whole configs, and tables.
 OFFERED = {"like": "LIKE", "grid": "GRIDS"}
 
@@ -149,15 +149,15 @@ def typed() -> Iterator[None]:
 
 def judged(error: BaseException) -> tuple[int, str]:
     """The exit code and the one line that an error deserves."""
-    code, line = _judged(error)
-    if len(line) <= LONGEST_ERROR:
+    code, line = _exit_code_and_line(error)
+    if len(line) <= MAX_ERROR_LETTERS:
         return code, line
     # what is wrong stands in front, and the way out at the end
-    half = LONGEST_ERROR // 2
+    half = MAX_ERROR_LETTERS // 2
     return code, f"{line[:half]} … {line[-half:]}"
 
 
-def _judged(error: BaseException) -> tuple[int, str]:
+def _exit_code_and_line(error: BaseException) -> tuple[int, str]:
     line = str(error).removeprefix("load: ")
     if isinstance(error, BrokenPipeError):
         return 0, ""  # who read this has seen enough

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 # How many runs a page lists, and how deep below the folder of all runs they may lie.
 MOST_RUNS, DEEPEST = 100, 4
 # How long it may take to look for them, in seconds, and how many are named that cannot be read.
-MOST_SECONDS, MOST_NAMED = 10.0, 20
+MAX_SEARCH_SECONDS = 10.0
+MAX_NAMED_RUNS = 20
 
 
 def desk(
@@ -35,11 +36,11 @@ def desk(
     from regard.view.lessons import LESSONS
     from regard.view.serving.desk import Desk
 
-    unreadable = Unreadable()
+    unreadable = UnreadableRuns()
     there = offers(runs, unreadable)
     for line in unreadable.lines():
         report(line)
-    found = Desk(there, LESSONS, report, budget=budget, unreadable=unreadable.described())
+    found = Desk(there, LESSONS, report, budget=budget, unreadable=unreadable.to_json())
     place = ""
     for path in traces:
         try:
@@ -52,7 +53,7 @@ def desk(
 
 
 @dataclass
-class Unreadable:
+class UnreadableRuns:
     """The folders of runs that could not be read, the first by name."""
 
     count: int = 0
@@ -61,23 +62,23 @@ class Unreadable:
     def add(self, folder: str, why: str) -> None:
         """Count a folder, and name it if it is among the first."""
         self.count += 1
-        if len(self.named) < MOST_NAMED:
-            self.named.append((_visible(folder), _visible(why)))
+        if len(self.named) < MAX_NAMED_RUNS:
+            self.named.append((_printable_text(folder), _printable_text(why)))
 
-    def described(self) -> dict[str, Any]:
-        """What a page is told."""
+    def to_json(self) -> dict[str, Any]:
+        """The count and the named folders, as JSON."""
         named = [{"name": name, "why": why} for name, why in self.named]
         return {"count": self.count, "named": named}
 
     def lines(self) -> Iterator[str]:
-        """What a log is told."""
+        """A line for each named folder, and one for the rest."""
         for name, why in self.named:
             yield f"a run that cannot be read is not offered: {name}: {why}"
         if self.count > len(self.named):
             yield f"and {self.count - len(self.named)} more"
 
 
-def offers(runs: Path, unreadable: Unreadable | None = None) -> Mapping[str, "Offer"]:
+def offers(runs: Path, unreadable: UnreadableRuns | None = None) -> Mapping[str, "Offer"]:
     """Every model that can be asked, by name: the zoo's, then the runs, the newest first.
 
     Args:
@@ -87,13 +88,13 @@ def offers(runs: Path, unreadable: Unreadable | None = None) -> Mapping[str, "Of
 
     found = {name: offer(name, zoo.card(name), zoo.found(name)) for name in zoo.names()}
     most = len(found) + MOST_RUNS
-    unreadable = Unreadable() if unreadable is None else unreadable
-    end = time.monotonic() + MOST_SECONDS
+    unreadable = UnreadableRuns() if unreadable is None else unreadable
+    end = time.monotonic() + MAX_SEARCH_SECONDS
     for folder in finished(runs, unreadable):
         if len(found) == most:
             break
         if time.monotonic() > end:
-            unreadable.add(str(runs), f"not all was read within {MOST_SECONDS:g} s")
+            unreadable.add(str(runs), f"not all was read within {MAX_SEARCH_SECONDS:g} s")
             break
         name = folder.relative_to(runs).as_posix()
         name = f"{runs.name}/{name}" if name in found else name
@@ -126,9 +127,9 @@ def offer(name: str, card: Mapping[str, Any], folder: Path, *, run: bool = False
     )
 
 
-def finished(runs: Path, unreadable: Unreadable | None = None) -> list[Path]:
+def finished(runs: Path, unreadable: UnreadableRuns | None = None) -> list[Path]:
     """The folders of finished runs, the newest first; no link is followed."""
-    there = _cards(runs, Unreadable() if unreadable is None else unreadable)
+    there = _cards(runs, UnreadableRuns() if unreadable is None else unreadable)
     return [path.parent for _, path in sorted(there, key=lambda one: one[0], reverse=True)]
 
 
@@ -164,7 +165,7 @@ class _Asked:
         return replace(trace, header=replace(trace.header, edits=list(edits)))
 
 
-def _run_offered(name: str, folder: Path, unreadable: Unreadable) -> "Offer | None":
+def _run_offered(name: str, folder: Path, unreadable: UnreadableRuns) -> "Offer | None":
     """A run as an offer, or None where its card cannot be read, whatever stands in it."""
     from regard.zoo import reading
 
@@ -174,12 +175,12 @@ def _run_offered(name: str, folder: Path, unreadable: Unreadable) -> "Offer | No
         json.dumps(found.described(), allow_nan=False, ensure_ascii=False).encode()
     # a recipe may stumble over a stranger's settings in any way, and none may stop the server
     except Exception as error:
-        unreadable.add(name, _reason(error))
+        unreadable.add(name, _error_line(error))
         return None
     return found
 
 
-def _reason(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return "its name or its card has what is not UTF-8"
     if isinstance(error, UsageError):
@@ -189,7 +190,9 @@ def _reason(error: Exception) -> str:
     return f"its card does not fit this version: {type(error).__name__}: {error}"
 
 
-def _cards(folder: Path, unreadable: Unreadable, depth: int = 0) -> Iterator[tuple[float, Path]]:
+def _cards(
+    folder: Path, unreadable: UnreadableRuns, depth: int = 0
+) -> Iterator[tuple[float, Path]]:
     """Every card below a folder, and when it was written."""
     try:
         inside = list(os.scandir(folder))
@@ -213,7 +216,7 @@ def _cards(folder: Path, unreadable: Unreadable, depth: int = 0) -> Iterator[tup
             unreadable.add(str(folder), "expected card.json to be a plain file")
 
 
-def _visible(text: str) -> str:
+def _printable_text(text: str) -> str:
     """Text that can be written down, cut where it is long; a name need not be UTF-8."""
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 300 else f"{text[:299]}…"

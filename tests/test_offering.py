@@ -70,17 +70,17 @@ def test_a_flood_of_broken_runs_hides_no_good_one(runs, monkeypatch):
     for n in range(50):
         (runs / f"new{n}").mkdir()
         (runs / f"new{n}" / "card.json").write_text("{")
-    unreadable = offering.Unreadable()
+    unreadable = offering.UnreadableRuns()
     assert sum(offer.run for offer in offering.offers(runs, unreadable).values()) == 3
-    told = unreadable.described()
+    told = unreadable.to_json()
     assert told["count"] >= 50
-    assert len(told["named"]) == offering.MOST_NAMED
-    assert list(unreadable.lines())[-1] == f"and {told['count'] - offering.MOST_NAMED} more"
+    assert len(told["named"]) == offering.MAX_NAMED_RUNS
+    assert list(unreadable.lines())[-1] == f"and {told['count'] - offering.MAX_NAMED_RUNS} more"
 
 
 def test_looking_for_runs_ends_by_itself(runs, monkeypatch):
-    monkeypatch.setattr(offering, "MOST_SECONDS", -1.0)
-    unreadable = offering.Unreadable()
+    monkeypatch.setattr(offering, "MAX_SEARCH_SECONDS", -1.0)
+    unreadable = offering.UnreadableRuns()
     assert list(offering.offers(runs, unreadable)) == zoo.names()
     assert "not all was read within" in unreadable.named[0][1]
 
@@ -129,7 +129,7 @@ def test_a_name_that_is_not_utf_8_is_left_out_and_can_be_written_down(runs):
     os.mkdir(strange)  # noqa: PTH102
     with open(strange + b"/card.json", "w") as file:  # noqa: PTH123
         file.write((runs / "copy" / "card.json").read_text())
-    unreadable = offering.Unreadable()
+    unreadable = offering.UnreadableRuns()
     found = offering.offers(runs, unreadable)
     assert "runs/copy" in found
     assert r"caf\udce9" in [name for name, _ in unreadable.named]

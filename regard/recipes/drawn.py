@@ -10,7 +10,7 @@ from torch import nn
 from regard import config as configs
 from regard.data.licences import GENERATED, licence_field
 from regard.train import Fitted, checkpoints, fit, silent
-from regard.train.runs import circumstances, finite, opened
+from regard.train.runs import circumstances, finite_metrics, opened
 from regard.train.settings import Training
 
 
@@ -98,7 +98,7 @@ def card(recipe: Any, config: Config, folder: Path, fitted: Fitted) -> dict[str,
         "licence": licence_field(GENERATED),
         "seed": config.training.seed,
         "parameters": sum(weight.numel() for weight in weights),
-        "development": finite(fitted.metrics),
+        "development": finite_metrics(fitted.metrics),
         **circumstances(folder, seconds=fitted.seconds, device=weights[0].device.type),
     }
 

@@ -27,9 +27,9 @@ from regard.train import trees
 SCHEMA = 1
 _WRITING, _GONE = ".writing-", ".gone-"
 # What a manifest may name: a tree, or the state.
-_FILE = re.compile(r"[A-Za-z0-9_]+\.safetensors|state\.json")
-LONGEST_MANIFEST = 2**20
-LONGEST_POINTER = 100
+_FILE_NAME = re.compile(r"[A-Za-z0-9_]+\.safetensors|state\.json")
+MAX_MANIFEST_BYTES = 2**20
+MAX_POINTER_BYTES = 100
 
 
 class DamagedError(ValueError):
@@ -76,7 +76,7 @@ def latest(folder: Path) -> int | None:
         return there[-1]  # killed before the first pointer was written
     try:
         with files.plain_file(pointer) as (file, _):
-            pointed = file.read(LONGEST_POINTER).decode(errors="replace").strip()
+            pointed = file.read(MAX_POINTER_BYTES).decode(errors="replace").strip()
     except ValueError:
         pointed = ""
     found = [step for step in there if name(step) == pointed]
@@ -132,7 +132,7 @@ def load(
     except DamagedError as error:
         raise _offering(error, folder, step) from None
     try:
-        return _unpacked(manifest, read)
+        return _checkpoint_from_files(manifest, read)
     except MemoryError:
         raise
     except Exception as error:  # the sums are right: whoever wrote it wrote something else
@@ -204,7 +204,7 @@ def _is_whole(path: Path) -> bool:
     return False
 
 
-def _unpacked(manifest: dict[str, Any], read: dict[str, bytes]) -> Checkpoint:
+def _checkpoint_from_files(manifest: dict[str, Any], read: dict[str, bytes]) -> Checkpoint:
     state = json.loads(read["state.json"])
     found = {
         group: trees.unpacked(_tensors(read[f"{group}.safetensors"]), node)
@@ -225,11 +225,11 @@ def _read(
     for title, facts in manifest["files"].items():
         if only is not None and title.removesuffix(".safetensors") not in ("state.json", *only):
             continue
-        read[title] = _verified(path / title, facts)
+        read[title] = _verified_bytes(path / title, facts)
     return manifest, read
 
 
-def _verified(path: Path, facts: dict[str, Any]) -> bytes:
+def _verified_bytes(path: Path, facts: dict[str, Any]) -> bytes:
     """The bytes of a file, which must be a plain one of the size and the sum that were recorded."""
     try:
         with files.plain_file(path) as (file, size):
@@ -251,7 +251,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     """What a checkpoint says of its files; whatever it names is a file of a checkpoint."""
     file = path / "manifest.json"
     try:
-        manifest = files.json_object(file, longest=LONGEST_MANIFEST)
+        manifest = files.json_object(file, longest=MAX_MANIFEST_BYTES)
         schema, said = manifest.pop("schema"), manifest.pop("sha256")
     except FileNotFoundError:
         raise DamagedError(f"{file} is missing") from None
@@ -267,7 +267,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     if not (best is None or _is_step(best)) or not isinstance(named, dict):
         raise DamagedError(f"{file} is damaged (no manifest)")
     for title, facts in named.items():
-        if not _FILE.fullmatch(title) or not _are_facts(facts):
+        if not _FILE_NAME.fullmatch(title) or not _are_facts(facts):
             raise DamagedError(f"{file} is damaged (it names {title!r:.60}, no file of ours)")
     if "state.json" not in named:
         raise DamagedError(f"{file} is damaged (it names no state.json)")

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-NAME = "lock"
+FILE_NAME = "lock"
 # Whoever only asks holds the lock for a moment.
-TRIES, SECONDS_BETWEEN_TRIES = 5, 0.02
+LOCK_TRIES = 5
+SECONDS_BETWEEN_TRIES = 0.02
 
 
 class BusyError(ValueError):
-    """Another training lives in the folder; the message says which process that is."""
+    """Another process trains in the folder; the message names it."""
 
 
 @contextmanager
@@ -24,13 +25,13 @@ def hold_lock(run: Path) -> Iterator[None]:
     """Hold the lock of a run's folder; BusyError if another training holds it."""
     if not run.is_dir():
         run.mkdir(parents=True)
-    opened = os.open(run / NAME, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    opened = os.open(run / FILE_NAME, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
     try:
-        for attempt in range(TRIES):
+        for attempt in range(LOCK_TRIES):
             if _is_locked(opened):
                 break
-            if attempt == TRIES - 1:
-                raise _busy(run, opened)
+            if attempt == LOCK_TRIES - 1:
+                raise _busy_error(run, opened)
             time.sleep(SECONDS_BETWEEN_TRIES)
         os.ftruncate(opened, 0)
         os.pwrite(opened, f"{os.getpid()}\n".encode(), 0)
@@ -43,13 +44,13 @@ def hold_lock(run: Path) -> Iterator[None]:
 
 
 def refuse_busy(run: Path) -> None:
-    """Raise BusyError if a training lives in this folder."""
+    """Raise BusyError if a process trains in this folder."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with suppress(FileNotFoundError):
-        opened = os.open(run / NAME, flags)
+        opened = os.open(run / FILE_NAME, flags)
         try:
             if not _is_locked(opened):
-                raise _busy(run, opened)
+                raise _busy_error(run, opened)
         finally:
             os.close(opened)
 
@@ -69,7 +70,7 @@ def _is_locked(opened: int) -> bool:
     return True
 
 
-def _busy(run: Path, opened: int) -> BusyError:
+def _busy_error(run: Path, opened: int) -> BusyError:
     said = os.pread(opened, 20, 0).decode("ascii", errors="replace").strip()
     process = f"process {said}" if said.isdecimal() else "another process"
     return BusyError(

@@ -106,8 +106,8 @@ def circumstances(run: Path, *, seconds: float, device: str) -> dict[str, Any]:
     }
 
 
-def finite(metrics: dict[str, float]) -> dict[str, float]:
-    """The metrics that JSON can hold."""
+def finite_metrics(metrics: dict[str, float]) -> dict[str, float]:
+    """The metrics that are finite, which JSON can hold."""
     return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 

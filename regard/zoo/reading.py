@@ -17,9 +17,9 @@ from regard import files
 MiB = 2**20
 LONGEST_JSON = 64 * MiB
 # What the values of a file of JSON may take in memory, which is up to 60 times its length.
-MOST_JSON_MEMORY = 512 * MiB
+MAX_JSON_MEMORY = 512 * MiB
 # A card has a few kilobytes; a hundred of them are held at a time.
-MOST_CARD_MEMORY = 2 * MiB
+MAX_CARD_MEMORY = 2 * MiB
 LONGEST_HEADER = 16 * MiB
 LONGEST_LINE = 600
 
@@ -51,10 +51,10 @@ def plain_file(folder: Path, name: str, *, longest: int | None = None) -> Path:
 
 def card(folder: Path) -> dict[str, Any]:
     """The card of a folder, which is JSON and small."""
-    return json_object(folder, "card.json", memory=MOST_CARD_MEMORY)
+    return json_object(folder, "card.json", memory=MAX_CARD_MEMORY)
 
 
-def json_object(folder: Path, name: str, *, memory: int = MOST_JSON_MEMORY) -> dict[str, Any]:
+def json_object(folder: Path, name: str, *, memory: int = MAX_JSON_MEMORY) -> dict[str, Any]:
     """The JSON object in a file: no key twice, only finite numbers, not too deep, not too long.
 
     Args:
@@ -67,7 +67,7 @@ def json_object(folder: Path, name: str, *, memory: int = MOST_JSON_MEMORY) -> d
         raise refused(f"cannot read {path}: {error}") from None
 
 
-def _parsed(data: bytes, path: Path, memory: int = MOST_JSON_MEMORY) -> dict[str, Any]:
+def _parsed(data: bytes, path: Path, memory: int = MAX_JSON_MEMORY) -> dict[str, Any]:
     try:
         text = data.decode("utf-8")
         if files.json_memory(text) > memory:

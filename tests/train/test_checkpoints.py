@@ -155,7 +155,7 @@ FACTS = {"bytes": 1, "sha256": "0" * 64}
 def test_a_manifest_names_files_of_its_own_folder_alone(tmp_path, title, monkeypatch):
     forged(saved(tmp_path, 5), files={"state.json": FACTS, title: FACTS})
     read = []
-    monkeypatch.setattr(checkpoints, "_verified", lambda path, facts: read.append(path))
+    monkeypatch.setattr(checkpoints, "_verified_bytes", lambda path, facts: read.append(path))
     with pytest.raises(DamagedError, match=r"is damaged \(it names .*, no file of ours\)") as told:
         load(tmp_path)
     assert not read and len(str(told.value)) < 400

@@ -17,7 +17,7 @@ from regard.train.runs import hardware
 # What the numbers of a card are drawn with.
 SEED = 1000
 # As large as any size of a model that is loaded.
-MOST_SLOTS = 2**24
+MAX_SLOTS = 2**24
 # The numbers of all memories that are held at a time.
 AT_ONCE = 2**22
 
@@ -56,9 +56,9 @@ def refuse(where: str, evaluation: Any, *names: str) -> None:
         given = getattr(evaluation, name)
         if given is not None and given < least:
             raise ValueError(f"{where}: expected {name} of at least {least}, got {given!s:.40}")
-    if "slots" in names and evaluation.slots is not None and evaluation.slots > MOST_SLOTS:
+    if "slots" in names and evaluation.slots is not None and evaluation.slots > MAX_SLOTS:
         raise ValueError(
-            f"{where}: expected slots of at most {MOST_SLOTS}, got {evaluation.slots!s:.40}"
+            f"{where}: expected slots of at most {MAX_SLOTS}, got {evaluation.slots!s:.40}"
         )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 # What the numbers of a card are drawn with.
 SEED = 1000
 # As everywhere on the command line.
-MOST_BEAMS = 100
+MAX_BEAMS = 100
 
 
 def checked(where: str, evaluation: Any, *, most: int, **least: int) -> None:
@@ -14,7 +14,7 @@ def checked(where: str, evaluation: Any, *, most: int, **least: int) -> None:
         given = getattr(evaluation, name)
         if given is not None and given < lowest:
             raise ValueError(f"{where}: expected {name} of at least {lowest}, got {given!s:.40}")
-    limits = {"points": most, "beam": MOST_BEAMS}
+    limits = {"points": most, "beam": MAX_BEAMS}
     for name, highest in limits.items():
         given = getattr(evaluation, name)
         if given is not None and given > highest:

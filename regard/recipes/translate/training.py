@@ -21,7 +21,7 @@ from regard.recipes.translate.measuring import measured, misaligned
 from regard.recipes.translate.searching import AT_ONCE, translated
 from regard.recipes.translate.showing import looks
 from regard.train import Fitted, checkpoints, fit, silent
-from regard.train.runs import Result, circumstances, finite, opened
+from regard.train.runs import Result, circumstances, finite_metrics, opened
 
 
 def run(
@@ -91,7 +91,7 @@ def _card(config: Config, folder: Path, known: dict[str, Any], fitted: Fitted) -
         "facts": known,
         "seed": config.training.seed,
         "parameters": sum(weight.numel() for weight in weights),
-        "development": finite(fitted.metrics),
+        "development": finite_metrics(fitted.metrics),
         **circumstances(folder, seconds=fitted.seconds, device=weights[0].device.type),
     }
 

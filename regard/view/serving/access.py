@@ -1,4 +1,4 @@
-"""Who is let in: links that open the page once, and the secret that each is exchanged for."""
+"""Access to the server: links that open the page once, and the secret of the session."""
 
 import hashlib
 import hmac
@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 # How long a link may wait to be opened, in seconds, and how many may wait at a time.
-LINK_SECONDS, MOST_LINKS = 600.0, 64
+LINK_SECONDS = 600.0
+MAX_OPEN_LINKS = 64
 
 
 @dataclass(frozen=True)
 class _Link:
-    """A link that nobody has used yet."""
+    """A link that is not used yet."""
 
     deadline: float
     used: Callable[[], object]
@@ -39,7 +40,7 @@ class Access:
         token = secrets.token_urlsafe(32)
         with self._lock:
             self._drop_old()
-            while len(self._links) >= MOST_LINKS:
+            while len(self._links) >= MAX_OPEN_LINKS:
                 del self._links[next(iter(self._links))]
             self._links[_digest(token)] = _Link(self.clock() + LINK_SECONDS, used)
         return token
@@ -56,7 +57,7 @@ class Access:
         return self.secret
 
     def admits(self, secret: str) -> bool:
-        """True if this is the secret; how long it takes says nothing about where it differs."""
+        """True if this is the secret; compared in constant time."""
         return hmac.compare_digest(secret.encode(), self.secret.encode())
 
     def _drop_old(self) -> None:

@@ -10,7 +10,7 @@ from regard.view.serving.access import LINK_SECONDS, Access
 from regard.view.serving.bodies import json_body
 from regard.view.serving.bound import Bound
 from regard.view.serving.desk import Desk
-from regard.view.serving.guard import BROKEN, ENTRY, Guard
+from regard.view.serving.guard import BROKEN, ENTRY_PATH, Guard
 from regard.view.serving.refusing import RefusedError
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ TABLE: tuple[tuple[str, str, Callable[..., Any]], ...] = (
 
 
 # A token is 43 letters; whoever has none yet may send no more than this, nor take longer.
-_ENTRY_BYTES, _ENTRY_SECONDS = 1024, 5.0
+_ENTRY_BYTES = 1024
+_ENTRY_SECONDS = 5.0
 
 
 def application(desk: Desk, bound: Bound, access: Access) -> Guard:
@@ -52,7 +53,7 @@ def application(desk: Desk, bound: Bound, access: Access) -> Guard:
 
     table = (("GET", "about", about), ("GET", "models", models), *TABLE)
     routes = [Route(at, partial(file, desk), methods=["GET"]) for at in desk.files]
-    routes += [Route(ENTRY, partial(enter, access), methods=["POST"])]
+    routes += [Route(ENTRY_PATH, partial(enter, access), methods=["POST"])]
     routes += [Route(f"/api/{at}", partial(run, desk), methods=[by]) for by, at, run in table]
     app = Starlette(
         routes=routes,

@@ -1,4 +1,4 @@
-"""The open connections: how many there may be, how long one may stay silent, and who gives way."""
+"""The open connections, bounded in number and in the time that one may stay silent."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 # How long the headers of a request may take to arrive, in seconds.
 HEADER_SECONDS = 10.0
-MOST_CONNECTIONS = 512
+MAX_CONNECTIONS = 512
 # What a process holds open besides: files, its own pipes, and connections that are being closed.
 _OTHER_FILES = 128
 # Under this name in a request's state lies what to call when the request had the secret.
-ADMIT = "regard.admit"
+ADMIT_KEY = "regard.admit"
 
 
 @dataclass(eq=False)
@@ -27,7 +27,7 @@ class Connections:
         seconds: how long one may wait without the headers of a request.
     """
 
-    most: int = MOST_CONNECTIONS
+    most: int = MAX_CONNECTIONS
     seconds: float = HEADER_SECONDS
     _strangers: dict[Any, None] = field(default_factory=dict)
     _known: dict[Any, None] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Connections:
         out.transport.abort()
 
     def admit(self, connection: Any) -> None:
-        """Tell that the secret came by it; what was closed meanwhile is not counted again."""
+        """Count a connection as one with the secret, unless it was closed meanwhile."""
         if connection in self._strangers:
             del self._strangers[connection]
             self._known[connection] = None
@@ -56,33 +56,33 @@ class Connections:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of open connections."""
         return len(self._strangers) + len(self._known)
 
 
-def most_connections() -> int:
-    """How many connections this process can hold, once it may hold as many files as allowed."""
+def max_connections() -> int:
+    """The number of connections this process can hold, after raising its limit of open files."""
     try:
         import resource
     except ModuleNotFoundError:  # Windows, which has no such bound
-        return MOST_CONNECTIONS
+        return MAX_CONNECTIONS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * MOST_CONNECTIONS + _OTHER_FILES
+    wanted = 2 * MAX_CONNECTIONS + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return bounded(None if soft == resource.RLIM_INFINITY else soft)
+    return connections_for(None if soft == resource.RLIM_INFINITY else soft)
 
 
-def bounded(files: int | None) -> int:
-    """How many connections fit where so many files may be open: half of what is left over."""
+def connections_for(files: int | None) -> int:
+    """The number of connections for a limit of open files: half of what is left over."""
     if files is None:
-        return MOST_CONNECTIONS
-    return max(8, min(MOST_CONNECTIONS, (files - _OTHER_FILES) // 2))
+        return MAX_CONNECTIONS
+    return max(8, min(MAX_CONNECTIONS, (files - _OTHER_FILES) // 2))
 
 
-class _Bounded:
-    """Stands before a protocol of uvicorn: counted, and closed where no request comes."""
+class _BoundedProtocol:
+    """A mixin for uvicorn's protocol: counts connections, and closes those without a request."""
 
     bounds: Connections
     loop: asyncio.AbstractEventLoop
@@ -97,32 +97,32 @@ class _Bounded:
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)  # type: ignore[misc]
-        self.app_state = {ADMIT: lambda: self.bounds.admit(self)}
+        self.app_state = {ADMIT_KEY: lambda: self.bounds.admit(self)}
         self.bounds.add(self)
-        self._time()
+        self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.bounds.remove(self)
-        self._untime()
+        self._stop_timer()
         super().connection_lost(exc)  # type: ignore[misc]
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)  # type: ignore[misc]
         if not self.is_waiting():
-            self._untime()
+            self._stop_timer()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()  # type: ignore[misc]
-        self._untime()
+        self._stop_timer()
         # what was sent behind the last request may have begun another one already
         if self.is_waiting():
-            self._time()
+            self._start_timer()
 
-    def _time(self) -> None:
+    def _start_timer(self) -> None:
         # what comes meanwhile, piece by piece, does not make it wait longer
         self._late = self.loop.call_later(self.bounds.seconds, self.transport.abort)
 
-    def _untime(self) -> None:
+    def _stop_timer(self) -> None:
         if self._late is not None:
             self._late.cancel()
             self._late = None
@@ -132,4 +132,4 @@ def protocol(connections: Connections) -> type[asyncio.Protocol]:
     """The HTTP protocol of uvicorn, which by itself waits for headers for ever, within bounds."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    return type("BoundedProtocol", (_Bounded, H11Protocol), {"bounds": connections})
+    return type("BoundedProtocol", (_BoundedProtocol, H11Protocol), {"bounds": connections})

@@ -1,4 +1,4 @@
-"""One thread that draws, each picture within a time; what nobody waits for is given up."""
+"""One thread that draws, each picture within a time; it stops when the client is gone."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ from regard.view.serving.refusing import RefusedError
 
 T = TypeVar("T")
 # How often it is asked whether somebody still waits, in seconds.
-_POLL = 0.25
+POLL_SECONDS = 0.25
 
 
 class _StoppedError(BaseException):
@@ -22,7 +22,7 @@ class _StoppedError(BaseException):
 
 @dataclass(eq=False)
 class Drawer:
-    """Draws in turns, since the settings of matplotlib are global.
+    """A queue of drawings, one at a time, since the settings of matplotlib are global.
 
     Args:
         seconds: how long a drawing may take.
@@ -37,7 +37,7 @@ class Drawer:
         self._inside = 0
 
     async def draw(self, work: Callable[[], T], is_gone: Callable[[], Awaitable[bool]]) -> T:
-        """What a piece of work gives.
+        """The result of a piece of work, run in the drawing thread.
 
         Args:
             is_gone: asked now and then whether nobody waits for it any more.
@@ -51,8 +51,8 @@ class Drawer:
         self._inside += 1
         try:
             loop = asyncio.get_running_loop()
-            future = loop.run_in_executor(self._thread, _within, self.seconds, stop, work)
-            while not (await asyncio.wait([future], timeout=_POLL))[0]:
+            future = loop.run_in_executor(self._thread, _run_with_limit, self.seconds, stop, work)
+            while not (await asyncio.wait([future], timeout=POLL_SECONDS))[0]:
                 if await is_gone():
                     stop.set()
             return future.result()
@@ -67,12 +67,12 @@ class Drawer:
             self._inside -= 1
 
     def close(self) -> None:
-        """Let nothing new begin."""
+        """Cancel what waits, and accept nothing more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _within(seconds: float, stop: threading.Event, work: Callable[[], T]) -> T:
-    """Do something until it is stopped or late, which is looked at with each call of a function.
+def _run_with_limit(seconds: float, stop: threading.Event, work: Callable[[], T]) -> T:
+    """The result of `work`, interrupted if it is stopped or late; checked at each call and line.
 
     Raises:
         TimeoutError: it was not done by then.

@@ -34,12 +34,14 @@ VIEWS: tuple[str, ...] = get_args(View)
 # Beyond this a file of JSON is no way to hand over numbers.
 MOST_NUMBERS = 2**21
 # Weights that a file of each kind holds at most: what making it takes stays below some 250 MB.
-MOST_CELLS = {"png": 2**21, "svg": 2**20, "pdf": 2**19, "html": 2**24}
-MOST_CELLS |= {"npz": 2**26, "safetensors": 2**26}
+MAX_CELLS = {"png": 2**21, "svg": 2**20, "pdf": 2**19, "html": 2**24}
+MAX_CELLS |= {"npz": 2**26, "safetensors": 2**26}
 # Heads of a wall, weights in each of them, and weights that are lines and not pixels.
-MOST_HEADS, MOST_POOLED, MOST_LINES = 1024, 2**24, 2**18
-_INSTEAD = "Take another kind of file, or a part of the trace in Python."
-_DRAWN = ("png", "svg", "pdf")
+MAX_WALL_HEADS = 1024
+MAX_POOLED_WEIGHTS = 2**24
+MAX_DRAWN_LINES = 2**18
+_WAY_OUT = "Take another kind of file, or a part of the trace in Python."
+_PICTURE_KINDS = ("png", "svg", "pdf")
 _TYPES = {
     "png": "image/png",
     "svg": "image/svg+xml",
@@ -77,35 +79,35 @@ def refuse_large(trace: Trace, kind: Kind, shown: Shown) -> None:
         TooLargeError: in one line that says what can be had instead.
         ValueError: the trace has no such map.
     """
-    count, most, what = _count(trace, kind, shown)
+    count, most, what = _count_and_limit(trace, kind, shown)
     if count > most:
         raise TooLargeError(
-            f"{kind}: {count} {what}, but such a file takes {most} at most. {_INSTEAD}"
+            f"{kind}: {count} {what}, but such a file takes {most} at most. {_WAY_OUT}"
         )
 
 
-def _count(trace: Trace, kind: Kind, shown: Shown) -> tuple[int, int, str]:
-    """How much would be made, and how much may be."""
+def _count_and_limit(trace: Trace, kind: Kind, shown: Shown) -> tuple[int, int, str]:
+    """The count of what would be made, its limit, and the noun of what is counted."""
     everything = sum(m.layers * m.heads * math.prod(m.sizes or ()) for m in trace.maps)
     if kind == "json":  # which counts by itself
         return 0, MOST_NUMBERS, "numbers"
-    if kind not in _DRAWN:
-        return everything, MOST_CELLS[kind], "weights"
-    if shown.words and everything > MOST_CELLS["html"]:
-        return everything, MOST_CELLS["html"], "weights to join by words"
+    if kind not in _PICTURE_KINDS:
+        return everything, MAX_CELLS[kind], "weights"
+    if shown.words and everything > MAX_CELLS["html"]:
+        return everything, MAX_CELLS["html"], "weights to join by words"
     if shown.view in ("tape", "plane"):
         numbers = sum(math.prod(m.sizes or ()) for m in trace.maps)
         numbers += sum(series.values.numel() for series in trace.series)
-        return numbers, MOST_LINES, "numbers"
+        return numbers, MAX_DRAWN_LINES, "numbers"
     if shown.view == "wall":
         of = trace.many_headed() if shown.map is None else trace.map(shown.map)
-        if math.prod(of.sizes or ()) > MOST_POOLED:
-            return math.prod(of.sizes or ()), MOST_POOLED, "weights in a head"
-        return of.layers * of.heads, MOST_HEADS, "heads"
+        if math.prod(of.sizes or ()) > MAX_POOLED_WEIGHTS:
+            return math.prod(of.sizes or ()), MAX_POOLED_WEIGHTS, "weights in a head"
+        return of.layers * of.heads, MAX_WALL_HEADS, "heads"
     cells = math.prod(trace.map(shown.map).sizes or ())
     if shown.view in ("arcs", "ribbons"):
-        return cells, MOST_LINES, "weights"
-    return cells, MOST_CELLS[kind], "weights"
+        return cells, MAX_DRAWN_LINES, "weights"
+    return cells, MAX_CELLS[kind], "weights"
 
 
 def exported(

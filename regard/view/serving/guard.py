@@ -6,15 +6,15 @@ from typing import Any
 
 from regard.view.serving.access import Access
 from regard.view.serving.bound import Bound
-from regard.view.serving.connections import ADMIT
+from regard.view.serving.connections import ADMIT_KEY
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 # What needs no secret: the page, which knows nothing, its files, and where a link is exchanged.
-ENTRY = "/api/session"
-OPEN = ("/", "/app.js", "/app.css", "/icon.svg", ENTRY)
+ENTRY_PATH = "/api/session"
+OPEN = ("/", "/app.js", "/app.css", "/icon.svg", ENTRY_PATH)
 _OURS = ("same-origin", "none")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -60,8 +60,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
         known = _has_secret(scope, self.access)
-        if known and ADMIT in scope.get("state", {}):
-            scope["state"][ADMIT]()
+        if known and ADMIT_KEY in scope.get("state", {}):
+            scope["state"][ADMIT_KEY]()
         no = refusal(scope, self.bound, known=known)
         if scope["type"] != "http":
             await _close(scope, send, *(no or (403, NO_SOCKETS)))

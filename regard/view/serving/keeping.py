@@ -58,7 +58,7 @@ def kept(
     refuse_large(trace, limits)
     cells = sum(map.layers * map.heads * math.prod(map.sizes or ()) for map in trace.maps)
     dtype = torch.float16 if 4 * cells > budget // 4 else torch.float32
-    needed = cells * dtype.itemsize + _beside(trace) + _words(trace, told)
+    needed = cells * dtype.itemsize + _beside(trace) + _text_bytes(trace, told)
     _refuse_beyond(budget, needed)
     trace = _halved(trace) if dtype == torch.float16 else trace
     trace = replace(trace, maps=[_computed(map, dtype, tell) for map in trace.maps])
@@ -112,7 +112,7 @@ def _beside(trace: Trace) -> int:
     return sum(tensor.nbytes for tensor in [*tensors, *images] if tensor is not None)
 
 
-def _words(trace: Trace, told: Told) -> int:
+def _text_bytes(trace: Trace, told: Told) -> int:
     """The bytes of all that is neither tensor nor manifest: labels, names, outputs."""
     said = [vars(axis) for axis in trace.axes] + [map.names for map in trace.maps]
     return check.memory_bytes([*said, trace.outputs, vars(trace.header), dict(told)])

@@ -23,7 +23,7 @@ class RedirectFile:
     folder: Path = field(default_factory=lambda: Path(mkdtemp(prefix="regard-")))
 
     def write(self, address: str) -> str:
-        """Let it lead to an address, and give its own."""
+        """Write a redirect to an address, and give the address of the file."""
         path = self.folder / "open.html"
         # mkdtemp lets nobody else into the folder; the file has its own bolt, and is always new
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import starlette.responses
 
 # An id is never given to two traces, so what it names never changes.
-_PIECE = 2**20
+PIECE_BYTES = 2**20
 _FOR_GOOD = "private, max-age=86400, immutable"
 
 
@@ -39,8 +39,8 @@ def download(data: bytes, media: str, name: str) -> "starlette.responses.Respons
 
 async def _pieces(data: bytes) -> AsyncIterator[memoryview]:
     view = memoryview(data)
-    for start in range(0, len(data), _PIECE):
-        yield view[start : start + _PIECE]
+    for start in range(0, len(data), PIECE_BYTES):
+        yield view[start : start + PIECE_BYTES]
 
 
 def refused(status: int, sentence: str) -> "starlette.responses.Response":

@@ -12,7 +12,7 @@ from typing import Any
 from regard.view.serving.access import LINK_SECONDS, Access
 from regard.view.serving.app import application
 from regard.view.serving.bound import Bound, named, opened, reachable
-from regard.view.serving.connections import Connections, most_connections, protocol
+from regard.view.serving.connections import Connections, max_connections, protocol
 from regard.view.serving.desk import Desk
 from regard.view.serving.redirect import RedirectFile
 
@@ -55,7 +55,7 @@ def serve(
     """
     try:
         refuse_missing()
-        with opened(host, port) as listening, _ended_by_signal():
+        with opened(host, port) as listening, _sigterm_as_interrupt():
             bound = Bound(listening.getsockname()[1], named(listening, host))
             access = Access()
 
@@ -64,14 +64,14 @@ def serve(
 
             ready(link, reachable(listening))
             # the socket listens already: what comes before the loop waits in line
-            with _opening(browse, link):
+            with _open_page(browse, link):
                 _run(desk, bound, access, listening)
     finally:
         desk.close()
 
 
 @contextmanager
-def _opening(
+def _open_page(
     browse: Callable[[str], Any] | None, link: Callable[[Callable[[], object]], str]
 ) -> Iterator[None]:
     """Open the page through a file, which is gone once it was used, in some minutes or at last."""
@@ -91,8 +91,8 @@ def _opening(
 
 
 @contextmanager
-def _ended_by_signal() -> Iterator[None]:
-    """Inside, a request to end the process is a Ctrl-C, so that nothing is left behind."""
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Inside, SIGTERM is a KeyboardInterrupt, so that everything is cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -106,7 +106,7 @@ def _ended_by_signal() -> Iterator[None]:
 def _run(desk: Desk, bound: Bound, access: Access, listening: socket.socket) -> None:
     import uvicorn
 
-    connections = Connections(most_connections(), desk.limits.headers)
+    connections = Connections(max_connections(), desk.limits.headers)
     config = uvicorn.Config(
         application(desk, bound, access),
         http=protocol(connections),

@@ -44,7 +44,7 @@ async def upload(
             with path.open("wb") as file:
                 await spooled(request, file, bounds.trace, seconds=bounds.upload)
             with asked(400):
-                id = await desk.open(partial(_kept_from, desk, path))
+                id = await desk.open(partial(_keep_from_file, desk, path))
     return replies.told({"id": id}, 201)
 
 
@@ -136,8 +136,8 @@ async def export(
     return replies.download(*made)
 
 
-def _kept_from(desk: Desk, path: Path) -> str:
-    """Keep the trace in a file that was sent, and give its id."""
+def _keep_from_file(desk: Desk, path: Path) -> str:
+    """Keep the trace of an uploaded file, and give its id."""
     desk.make_room(path.stat().st_size)
     return desk.keep(_opened(path), {"python": _OPENED})
 

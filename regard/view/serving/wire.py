@@ -15,7 +15,7 @@ from regard.view.trace import Map
 # The sides of a thumbnail and of a tile, at most.
 THUMB, TILE = 64, 512
 # Beyond so many weights a copy in float32 is too much to make on the way.
-_MANY = 2**22
+MAX_COPIED_WEIGHTS = 2**22
 
 
 def in_bytes(weights: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ def pooled(weights: Tensor, rows: int, columns: int) -> Tensor:
         size = weights.shape[axis]
         if size % bins == 0:
             weights = weights.unflatten(axis, (bins, -1)).amax(axis + 1)
-        elif axis == 0 and weights.numel() > _MANY:
+        elif axis == 0 and weights.numel() > MAX_COPIED_WEIGHTS:
             # without a copy of all: a bin at a time
             ends = [-(-i * size // bins) for i in range(bins + 1)]
             bounds = itertools.pairwise(ends)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from regard.view.serving.access import LINK_SECONDS, MOST_LINKS, Access
+from regard.view.serving.access import LINK_SECONDS, MAX_OPEN_LINKS, Access
 
 
 class Clock:
@@ -48,7 +48,7 @@ def test_what_is_no_token_is_exchanged_for_nothing_and_is_no_secret(wrong):
 
 def test_links_that_nobody_opens_do_not_gather():
     access = Access()
-    tokens = [access.link_token() for _ in range(MOST_LINKS + 1)]
+    tokens = [access.link_token() for _ in range(MAX_OPEN_LINKS + 1)]
     assert access.exchange(tokens[0]) is None
     assert access.exchange(tokens[1]) == access.secret
 

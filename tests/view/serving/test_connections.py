@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from regard.view.serving import connections
-from regard.view.serving.connections import MOST_CONNECTIONS, Connections, bounded
+from regard.view.serving.connections import MAX_CONNECTIONS, Connections, connections_for
 from tests.browser import entered
 from tests.view.serving.hostile import Client, half_open, held_open
 
@@ -73,20 +73,20 @@ def test_a_connection_that_was_closed_is_not_counted_by_being_known():
 
 
 @pytest.mark.parametrize(
-    ("files", "most"), [(None, MOST_CONNECTIONS), (10**6, MOST_CONNECTIONS), (256, 64), (20, 8)]
+    ("files", "most"), [(None, MAX_CONNECTIONS), (10**6, MAX_CONNECTIONS), (256, 64), (20, 8)]
 )
 def test_connections_stay_below_what_a_process_may_open(files, most):
-    assert bounded(files) == most
+    assert connections_for(files) == most
 
 
 def test_a_process_takes_the_files_that_it_needs_and_may_have(monkeypatch):
     asked = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
     monkeypatch.setattr(resource, "setrlimit", lambda _, both: asked.append(both))
-    assert connections.most_connections() == MOST_CONNECTIONS
-    assert asked == [(2 * MOST_CONNECTIONS + 128, 4096)]
+    assert connections.max_connections() == MAX_CONNECTIONS
+    assert asked == [(2 * MAX_CONNECTIONS + 128, 4096)]
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
-    assert connections.most_connections() == 64
+    assert connections.max_connections() == 64
 
 
 @pytest.fixture(scope="module")

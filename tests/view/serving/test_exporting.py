@@ -223,8 +223,8 @@ def test_what_is_usual_is_not_too_much(view, kind):
 def test_what_is_counted_is_what_is_made(monkeypatch):
     trace = translation(layers=2, heads=3)
     exact = trace.map().whole().numel()
-    monkeypatch.setitem(exporting.MOST_CELLS, "npz", exact)
+    monkeypatch.setitem(exporting.MAX_CELLS, "npz", exact)
     refuse_large(trace, "npz", Shown())
-    monkeypatch.setitem(exporting.MOST_CELLS, "npz", exact - 1)
+    monkeypatch.setitem(exporting.MAX_CELLS, "npz", exact - 1)
     with pytest.raises(TooLargeError):
         refuse_large(trace, "npz", Shown())

@@ -55,7 +55,7 @@ def test_what_comes_of_a_hostile_trace_is_an_answer_and_never_a_fault(make, want
 
 def test_hostile_cards_leave_the_gallery_as_it_was(tmp_path):
     hostile.hostile_cards(tmp_path / "runs", 80, seed=1)
-    unreadable = offering.Unreadable()
+    unreadable = offering.UnreadableRuns()
     found = offering.offers(tmp_path / "runs", unreadable)
     told = json.dumps([offer.described() for offer in found.values()], ensure_ascii=False)
     assert len(told.encode()) < 10 * 2**20

@@ -236,7 +236,7 @@ def test_an_export_is_a_download(house, at):
 
 
 def test_what_is_too_much_to_take_away_is_refused_in_words(house, monkeypatch):
-    monkeypatch.setitem(exporting.MOST_CELLS, "png", 3)
+    monkeypatch.setitem(exporting.MAX_CELLS, "png", 3)
     id = house.desk.keep(seen(), {})
     answer = house.client.get(f"/api/traces/{id}/export/png")
     assert answer.status_code == 413

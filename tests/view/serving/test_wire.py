@@ -121,5 +121,5 @@ def test_a_picture_goes_as_bytes_whichever_way_it_was_kept():
 def test_a_large_head_is_pooled_as_a_small_one(rows, columns, monkeypatch):
     weights = torch.rand(301, 257).half()
     small = wire.pooled(weights, rows, columns)
-    monkeypatch.setattr(wire, "_MANY", 100)
+    monkeypatch.setattr(wire, "MAX_COPIED_WEIGHTS", 100)
     assert torch.equal(wire.pooled(weights, rows, columns), small)
