@@ -181,9 +181,9 @@ def of_softmax(log: Array, off: Array) -> Array:
     sums = (np.exp(log) * np.expm1(np.minimum(off, 600))).sum(-1, keepdims=True)
     shift = np.maximum(np.log1p(sums), (log + off).max(-1, keepdims=True, initial=0))
     room, weight = off + shift, np.exp(log)
-    grown = np.where(room < 1, weight * np.expm1(np.minimum(room, 1)), np.exp(log + room) - weight)
-    grown = np.where(log + room > 0, 1 - weight, grown)
-    return np.maximum(grown, -weight * np.expm1(-room))
+    whole = np.exp(np.minimum(log + room, 0)) - weight
+    grown = np.where(room < 1, weight * np.expm1(np.minimum(room, 1)), whole)
+    return np.maximum(np.minimum(grown, 1 - weight), -weight * np.expm1(-room))
 
 
 def of_sparsemax(answer: Answer, off: Array, of: Units) -> Array:

@@ -17,10 +17,10 @@ DTYPES = {
 
 
 class Draw:
-    """Choices and numbers from the seed and the number of a call."""
+    """Choices and numbers from the seed and the number of a call; each stream has its own."""
 
-    def __init__(self, seed: int, number: int):
-        self.random = np.random.default_rng([seed, number])
+    def __init__(self, seed: int, number: int, *stream: int):
+        self.random = np.random.default_rng([seed, number, *stream])
 
     def of(self, values: Sequence[Any], odds: Sequence[float] | None = None) -> Any:
         if odds is None:

@@ -5,6 +5,7 @@ last digit; plain PyTorch's float64 gradients along that direction must be the s
 the truth of every single number of ours.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,10 +26,10 @@ STEP = 1e-40  # nothing is subtracted, so the step may be as small as can be
 
 def check(call: Call, value: Tensor, leaves: list[Tensor], of: Any) -> None:
     """Raise if a gradient is not finite, or farther off than rounding explains."""
-    if not value.requires_grad:
-        return
     direction = cotangent(call, value)
-    mine = torch.autograd.grad(value, leaves, direction, materialize_grads=True)
+    mine: Sequence[Tensor] = [torch.zeros_like(x) for x in leaves]
+    if value.requires_grad:  # what has none is held to be zero
+        mine = torch.autograd.grad(value, leaves, direction, materialize_grads=True)
     for i, each in enumerate(mine):
         if not each.isfinite().all() and is_tame(call):
             raise Wrong(f"gradient of input {i} is not finite")
@@ -52,7 +53,13 @@ def cotangent(call: Call, value: Tensor) -> Tensor:
     """A random direction of the output, exact in its dtype; zero where the value is infinite."""
     random = np.random.default_rng(call.direction_seed)
     g = torch.from_numpy(random.standard_normal(tuple(value.shape))).to(value.dtype)
-    return g.masked_fill(~value.isfinite(), 0)
+    g = g.masked_fill(~value.isfinite(), 0)
+    if call.edits and call.function == "logits":  # which are given but for a sum for each row
+        g = g - value.isfinite() * (
+            g.sum(-1, keepdim=True) / value.isfinite().sum(-1, keepdim=True)
+        )
+        g = g.nan_to_num(0)
+    return g
 
 
 def is_tame(call: Call) -> bool:
@@ -74,7 +81,7 @@ def can_be_judged(call: Call, *, edited: bool = False) -> bool:
 
 def is_on_an_edge(call: Call, exact: Answer, of: Any) -> bool:
     """True if rounding may decide which keys are read, and with them the slope."""
-    if call.function not in ("attend", "weigh"):
+    if call.function not in ("attend", "weigh") and not call.edits:
         return False
     name = call.select[0]
     off = 8 * bounds.of_scores(call, of, exact)
@@ -228,8 +235,6 @@ def flowing(call: Call, g: Tensor, exact: Answer) -> Array:
 
 def confirm_edited(call: Call, g: Tensor, mine: Any, of: Any) -> None:
     """Hold our float64 gradients under an edit to the slope of the numpy truth."""
-    if call.function not in ("attend", "weigh"):
-        return
     chosen = [each[1] for each in call.edits if each[0] == "select"]
     judged = replace(call, select=chosen[0]) if chosen else call
     with np.errstate(all="ignore"):
@@ -243,6 +248,10 @@ def confirm_edited(call: Call, g: Tensor, mine: Any, of: Any) -> None:
             if (bounds.of_forced(call, exact, off)[1] >= 0.1).any():
                 call.notes.add("gradient of a force where rounding may empty the rest")
                 return
+    small = exact.weights[exact.weights > 0].min(initial=1) < 1e-6
+    if small and call.function in ("logits", "log_probability"):
+        call.notes.add("gradient of the log of a weight that all but vanishes")
+        return
     confirm(call, g, [each.numpy() for each in mine], exact, edited=True)
 
 
@@ -273,7 +282,9 @@ def confirm(
         weight = g.double().numpy()
         moved = {"attend": found.out, "weigh": found.weights, "logits": found.logits}
         value = moved.get(call.function)
-        if value is None:
+        if edited and call.function in ("logits", "log_probability"):
+            value = log_of_shares(call, found.weights)
+        elif value is None:
             value = truth.log_probability(found.logits, call.index)
         reach = np.where(np.isfinite(value.real), np.abs(value.real), 0) + 1e-6
         slopes = np.where(np.isfinite(value.real), value.imag, 0) * weight
@@ -291,6 +302,17 @@ def confirm(
             f"slope {slope:.9g} of the truth, {whose} say {sum(parts):.9g}, "
             f"allowed ± {slack * size + noise:.1e}"
         )
+
+
+def log_of_shares(call: Call, weights: Array) -> Array:
+    """The logs of edited weights, or of those at the index; 0 where there is none."""
+    there = weights.real > 0
+    total = weights.sum(-1, keepdims=True)
+    logs = np.where(there, np.log(np.where(there, weights / np.where(there, total, 1), 1)), 0)
+    if call.function == "logits":
+        return logs
+    at = np.take_along_axis(logs, np.maximum(call.index, 0)[..., None], -1)[..., 0]
+    return np.where(call.index >= 0, at, 0)
 
 
 def slope_noise(call: Call, g: Tensor, exact: Answer, moved: Array) -> float:

@@ -204,15 +204,18 @@ def autocast(call: Call) -> Any:
     return torch.autocast("cpu", torch.bfloat16, enabled=call.autocast)
 
 
-def _cut_small(stack: ExitStack, call: Call) -> None:
-    """Have calls of a few numbers cut into tiles, chunks and blocks as those of millions are."""
-    cut = np.random.default_rng(call.direction_seed)
+def cut_small(call: Call) -> ExitStack:
+    """A context in which a few numbers are cut into tiles, chunks and blocks as millions are."""
+    stack, cut = ExitStack(), np.random.default_rng(call.direction_seed)
+    if not call.tiled:
+        return stack
     stack.enter_context(patch.object(chunked, "FEW", 0))
     stack.enter_context(patch.object(chunked, "BLOCK", int(cut.choice((2, 4, 32)))))
     for name in ("PAIRS", "TERMS"):
         stack.enter_context(patch.object(chunked, name, int(cut.choice((16, 128, 1 << 22)))))
     tile = {"cpu": int(cut.choice((256, 2048, 2**23)))}
     stack.enter_context(patch.object(additive_tiled, "TILE", tile))
+    return stack
 
 
 def run(call: Call, backend: str) -> Result:
@@ -222,8 +225,7 @@ def run(call: Call, backend: str) -> Result:
     model = Probe()
     with ExitStack() as stack:
         stack.enter_context(autocast(call))
-        if call.tiled:
-            _cut_small(stack, call)
+        stack.enter_context(cut_small(call))
         if backend != "auto":
             stack.enter_context(regard.use_backend(backend))
         if call.edits:

@@ -1,14 +1,16 @@
 """Random calls are right, and a bug that is put in is found by them."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from benchmarks.fuzz import campaign, draws, truth
-from regard.functional import attention, rules, scores, selects
-from regard.kernels import sdpa
+from regard.functional import attention, biases, edited, precision, rules, scores, selects
+from regard.kernels import additive_tiled, chunked, sdpa
 from regard.looking import sight
 
 CALLS = 60
@@ -99,6 +101,86 @@ BUGS = [
 def test_a_bug_that_is_put_in_is_found(bug, monkeypatch):
     bug(monkeypatch)
     assert next(failures(ordinary()), None) is not None
+
+
+def half_precision_off_by_two_percent(monkeypatch):
+    before = sdpa._call
+    share = {torch.bfloat16: 1.02}
+    monkeypatch.setattr(sdpa, "_call", lambda q, *rest: before(q, *rest) * share.get(q.dtype, 1))
+
+
+def next_of_nearly_equal_keys(monkeypatch):
+    def chosen(self, s):
+        if s.shape[-1] <= self.n:
+            return selects.softmax(s)
+        top = s.detach().topk(self.n + 1, -1)
+        near = top.values[..., -2:-1] - top.values[..., -1:] < 1e-3
+        last = torch.where(near, top.indices[..., -1:], top.indices[..., -2:-1])
+        kept = torch.zeros_like(s, dtype=torch.bool).scatter(-1, top.indices[..., :-2], True)
+        return selects.softmax(s.masked_fill(~kept.scatter(-1, last, True), -torch.inf))
+
+    monkeypatch.setattr(selects.TopK, "__call__", chosen)
+
+
+def table_summed_in_half_precision(monkeypatch):
+    monkeypatch.setattr(biases.Relative, "placed", lambda self, *sizes: self)
+
+
+def chunks_at_the_first_places(monkeypatch):
+    before = chunked._query_chunks
+
+    def chunks(call, **named):
+        rules = None
+        for rows, part in before(call, **named):
+            rules = rules or (part.rule, part.q.shape)
+            same = rules[1] == part.q.shape
+            yield rows, replace(part, rule=rules[0] if same else part.rule)
+
+    monkeypatch.setattr(chunked, "_query_chunks", chunks)
+
+
+def decoded_with_another_scale(monkeypatch):
+    before = sdpa._product
+    monkeypatch.setattr(sdpa, "_product", lambda q, k, v, m, s: before(q, k, v, m, s * 1.001))
+
+
+def logs_without_a_gradient(monkeypatch):
+    before = edited.logs
+    monkeypatch.setattr("regard.door.logs", lambda select, s: before(select, s).detach())
+
+
+def autocast_in_the_reference(monkeypatch):
+    for module in (precision, attention):
+        monkeypatch.setattr(module, "no_autocast", lambda device: nullcontext())
+
+
+def bias_gradient_of_the_last_block(monkeypatch):
+    def fold(d, total, block):
+        total.view((1,) * (4 - total.ndim) + total.shape).zero_()
+        before(d, total, block)
+
+    before = additive_tiled.fold
+    monkeypatch.setattr(additive_tiled, "fold", fold)
+
+
+# Bugs that few calls show, each with one that does.
+RARE = [
+    (half_precision_off_by_two_percent, 44),
+    (next_of_nearly_equal_keys, 574),
+    (table_summed_in_half_precision, 4077),
+    (chunks_at_the_first_places, 597),
+    (decoded_with_another_scale, 147),
+    (logs_without_a_gradient, 388),
+    (autocast_in_the_reference, 11),
+    (bias_gradient_of_the_last_block, 3844),
+]
+
+
+@pytest.mark.parametrize(("bug", "number"), RARE, ids=lambda x: getattr(x, "__name__", None))
+def test_a_bug_that_few_calls_show_is_found_by_one_of_them(bug, number, monkeypatch):
+    assert list(failures([number])) == []
+    bug(monkeypatch)
+    assert len(list(failures([number]))) == 1
 
 
 def test_the_truth_by_hand():
