@@ -5,7 +5,8 @@ of attention, or over tokens, as where channels attend to channels, is clear fro
 projection.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from string import ascii_letters
 from typing import Any, NamedTuple
 
 import torch
@@ -92,9 +93,9 @@ def _product_of_einsum(equation: Any, *operands: Any) -> Product | None:
         operands = tuple(operands[0])
     if not isinstance(equation, str) or len(operands) != 2 or not _are_activations(*operands):
         return None
-    given, _, out = equation.replace(" ", "").partition("->")
+    given, _, out = _without_dots(equation.replace(" ", ""), operands).partition("->")
     terms = given.split(",")
-    if "." in equation or len(terms) != 2 or len(out) < 2:
+    if len(terms) != 2 or len(out) < 2:
         return None
     right = 1 if out[-1] in terms[1] else 0
     a, b = terms[1 - right], terms[right]
@@ -119,6 +120,23 @@ def _product_of_einsum(equation: Any, *operands: Any) -> Product | None:
         Side(y, b.index(out[-1]), b.index(summed[-1])),
         rows,
     )
+
+
+def _without_dots(equation: str, operands: Sequence[Tensor]) -> str:
+    """An equation with a letter for each axis that "..." stands for, counted from the right."""
+    given, arrow, out = equation.partition("->")
+    terms = given.split(",")
+    if "..." not in given or len(terms) != len(operands):
+        return equation
+    axes = [
+        x.dim() - len(term) + 3 if "..." in term else 0
+        for term, x in zip(terms, operands, strict=True)
+    ]
+    free = "".join(letter for letter in ascii_letters if letter not in equation)[: max(axes)]
+    terms = [
+        term.replace("...", free[len(free) - n :]) for term, n in zip(terms, axes, strict=True)
+    ]
+    return ",".join(terms) + arrow + out.replace("...", free)
 
 
 def _with_axes(x: Tensor, term: str, lead: str, tail: str) -> Tensor:

@@ -24,6 +24,17 @@ def test_rows_of_an_einsum_are_queries_and_keys(equation):
     torch.testing.assert_close(q @ k.mT, out.transpose(1, 2) if equation.endswith("qhk") else out)
 
 
+@pytest.mark.parametrize("equation, left, right", [
+    ("...qd,...kd->...qk", (B, H), (B, H)), ("...qd,...kd->...qk", (B, H), (H,)),
+    ("b...qd,b...kd->b...qk", (B, H), (B, 1)), ("...qd,kd->...qk", (B, H), ()),
+])  # fmt: skip
+def test_dots_of_an_einsum_are_axes_that_are_not_named(equation, left, right):
+    x, y = torch.randn(*left, Q, D), torch.randn(*right, K, D)
+    q, k = product_of("einsum", (equation, x, y), {}).rows()
+    assert q.shape[-2:] == (Q, D) and k.shape[-2:] == (K, D)
+    torch.testing.assert_close(q @ k.mT, torch.einsum(equation, x, y))
+
+
 @pytest.mark.parametrize("name, given", [
     ("matmul", lambda q, k: ((q, k.mT), {})),
     ("matmul", lambda q, k: ((q,), {"other": k.mT})),
@@ -44,7 +55,7 @@ def test_a_product_with_a_parameter_or_with_whole_numbers_is_none():
     q, weight = torch.randn(Q, D), nn.Parameter(torch.randn(K, D))
     for other in (weight, weight.T, torch.ones(D, K).long(), torch.ones(D)):
         assert product_of("matmul", (q, other), {}) is None
-    for equation in ("qd->qd", "...d,kd->...k", "qd,kd->kq", "qd,kd->q", "qd,kd->qkd"):
+    for equation in ("qd->qd", "qd,kd->kq", "qd,kd->q", "qd,kd->qkd"):
         assert (
             equation == "qd,kd->kq"
             or product_of("einsum", (equation, q, torch.randn(K, D)), {}) is None
