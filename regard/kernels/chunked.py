@@ -212,8 +212,10 @@ def _query_chunks(call: Call, *, scores: bool = False) -> Iterator[tuple[slice, 
     if whole or rows >= Q:
         yield slice(0, Q), call
         return
-    # every chunk gives a gradient of all keys: their sum is not rounded chunk by chunk
+    # every chunk gives a gradient of all keys and biases: the sum is not rounded chunk by chunk
     call = replace(call, k=wide(call.k), v=wide(call.v))
+    if isinstance(call.bias, biases.Given):
+        call = replace(call, bias=replace(call.bias, values=wide(call.bias.values)))
     b, h, at, k = rules.places(B, H, Q, K, device=call.q.device)
     for start, q in zip(range(0, Q, rows), call.q.split(rows, 2), strict=True):
         places = (b, h, at[start : start + rows], k)

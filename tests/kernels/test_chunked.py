@@ -284,3 +284,8 @@ def test_the_gradient_of_keys_in_half_precision_is_not_rounded_part_by_part(monk
         said = log_probability(q, k, index, score=scores.dot, rule=rules.window(400))
     (got,) = torch.autograd.grad(said.sum(), k)
     assert got.flatten().tolist() == [200, -200]
+    bias = torch.zeros(2, dtype=torch.bfloat16, requires_grad=True)
+    with use_backend("chunked"):
+        said = log_probability(q, 0 * k, index, score=scores.dot, bias=bias)
+    (got,) = torch.autograd.grad(said.sum(), bias)
+    assert got.tolist() == [200, -200]
