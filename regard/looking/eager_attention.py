@@ -25,10 +25,10 @@ PASS_NAMES = """
     T add addcmul as_strided cat chunk clamp clamp_max clamp_min clip clone concat concatenate
     contiguous copy detach div divide double dropout alpha_dropout expand expand_as flatten flip
     float bfloat16 half gather getitem iadd imul index_select isub itruediv lerp linear conv2d mT
-    masked_fill masked_scatter movedim mul multiply nan_to_num narrow neg pad permute radd relu
-    repeat repeat_interleave reshape rmul roll rsub select setitem split squeeze stack sub subtract
-    swapaxes tanh to transpose tril triu true_divide truediv type type_as unbind unflatten unsqueeze
-    view view_as where
+    masked_fill masked_scatter max maximum min minimum movedim mul multiply nan_to_num narrow neg
+    pad permute radd relu repeat repeat_interleave reshape rmul roll rsub select setitem split
+    squeeze stack sub subtract swapaxes tanh to transpose tril triu true_divide truediv type type_as
+    unbind unflatten unsqueeze view view_as where
 """
 PRODUCT_FUNCTIONS = frozenset(
     ["matmul", "rmatmul", "bmm", "mm", "baddbmm", "addmm", "einsum", "cdist"]
@@ -236,6 +236,8 @@ class EagerAttention:
         source, trace = found[0]
         if name in PROJECTION_FUNCTIONS and not _mixes_heads(source, args):
             return func(*args, **kwargs)
+        if name in ("max", "min") and len(_tensors_in((args, kwargs))) < 2:
+            return func(*args, **kwargs)  # of a row, not of two tensors
         added = None
         if trace.model_bias is not None and not trace.has_softmax:
             alone = [source] if name not in ("cat", "setitem") else [x for x, _ in found]
