@@ -163,6 +163,11 @@ def placed(
     return bias.placed(B, H, Q, K) if hasattr(bias, "placed") else bias
 
 
+def in_float32(bias: Bias) -> Bias:
+    """The bias with given values in float32 or better, where many places share one of them."""
+    return replace(bias, values=wide(bias.values)) if isinstance(bias, Given) else bias
+
+
 def added(
     bias: Bias, B: int, H: int, Q: int, K: int, *, device: torch.device | None = None
 ) -> Tensor:

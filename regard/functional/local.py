@@ -69,7 +69,9 @@ def banded(call: Call, *, block: int) -> tuple[Call, Join]:
     else:
         near = call.rule(*places) & inside
     seen = Given(_pieces(near, B))
-    bias = None if call.bias is None else biases.Given(_pieces(call.bias(*places), B))
+    bias = None
+    if call.bias is not None:
+        bias = biases.Given(_pieces(biases.in_float32(call.bias)(*places), B))
 
     def join(out: Tensor) -> Tensor:
         Dv = out.shape[-1]
@@ -96,14 +98,16 @@ def gathered(call: Call, around: Around) -> tuple[Call, Join]:
     seen = Given(_single(call.rule(b, h, q, index).expand(B, H, Q, stretch)))
     bias = None
     if call.bias is not None:
-        bias = biases.Given(_single(call.bias(b, h, q, index).expand(B, H, Q, stretch)))
+        near_bias = biases.in_float32(call.bias)(b, h, q, index)
+        bias = biases.Given(_single(near_bias.expand(B, H, Q, stretch)))
     select = call.select
     if isinstance(select, Gaussian):
         select = Gaussian(_single(wide(select.centre) - first)[..., 0], select.width)
 
     def take(x: Tensor) -> Tensor:
         rows = index.flatten(2)[..., None].expand(-1, -1, -1, x.shape[-1])
-        picked = x.gather(2, rows).view(B, H, Q, stretch, x.shape[-1])
+        # a key gathers the gradients of all queries near it: summed in float32, rounded once
+        picked = wide(x).gather(2, rows).to(x.dtype).view(B, H, Q, stretch, x.shape[-1])
         return picked.transpose(1, 2).reshape(B * Q, H, stretch, x.shape[-1])
 
     def join(out: Tensor) -> Tensor:
@@ -159,10 +163,11 @@ class _Stretches(torch.autograd.Function):
         B, H, D = ctx.sizes
         parts = grad[0].view(B, grad[0].shape[0] // B, H, ctx.count, ctx.block, D)
         n = parts.shape[1]
-        whole = grad[0].new_zeros(B, H, n + ctx.count - 1, ctx.block, D)
+        wide_dtype = wide(grad[0][:0]).dtype  # sums are rounded once
+        whole = grad[0].new_zeros(B, H, n + ctx.count - 1, ctx.block, D, dtype=wide_dtype)
         for i in range(ctx.count):
             whole[:, :, i : i + n] += parts[:, :, :, i].transpose(1, 2)
-        return whole.flatten(2, 3), None, None
+        return whole.flatten(2, 3).to(grad[0].dtype), None, None
 
 
 def _pieces(x: Tensor, B: int) -> Tensor:

@@ -214,8 +214,8 @@ def _query_chunks(call: Call, *, scores: bool = False) -> Iterator[tuple[slice, 
         return
     # every chunk gives a gradient of all keys and biases: the sum is not rounded chunk by chunk
     call = replace(call, k=wide(call.k), v=wide(call.v))
-    if isinstance(call.bias, biases.Given):
-        call = replace(call, bias=replace(call.bias, values=wide(call.bias.values)))
+    if call.bias is not None:
+        call = replace(call, bias=biases.in_float32(call.bias))
     b, h, at, k = rules.places(B, H, Q, K, device=call.q.device)
     for start, q in zip(range(0, Q, rows), call.q.split(rows, 2), strict=True):
         places = (b, h, at[start : start + rows], k)

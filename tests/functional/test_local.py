@@ -6,7 +6,7 @@ import torch
 from regard import rules, scores, selects
 from regard.functional.attention import attention, visible
 from regard.functional.call import checked, spread
-from regard.functional.local import banded, centred, folded, gathered
+from regard.functional.local import _Stretches, banded, centred, folded, gathered
 from tests.mechanisms import FUSED, Sizes, asked
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
@@ -81,3 +81,25 @@ def test_the_centred_part_of_a_rule_is_found():
     around = rules.around(torch.zeros(B, H, Q), 1)
     assert centred(rules.both(rules.causal, rules.both(around, rules.prefix(3)))) is around
     assert centred(rules.either(rules.causal, around)) is None and centred(None) is None
+
+
+def test_gradients_of_keys_that_many_queries_gather_are_not_rounded_query_by_query():
+    q, k = (torch.zeros(1, 1, n, 1, dtype=torch.bfloat16) for n in (400, 2))
+    v = torch.tensor([1.0, 0.0], dtype=torch.bfloat16)[None, None, :, None].requires_grad_()
+    bias = torch.zeros(2, dtype=torch.bfloat16, requires_grad=True)
+    rule = rules.around(torch.full((1, 1, 400), 0.5), 1)
+    call = checked(q, k, v, score=scores.dot, rule=rule, bias=bias)
+    pieces, join = gathered(call, centred(call.rule))
+    grads = torch.autograd.grad(join(whole(pieces)).sum(), (v, bias))
+    # half of each query's gradient; bfloat16 holds neither 128.5 nor 64.25
+    assert grads[0].flatten().tolist() == [200, 200]
+    assert grads[1].tolist() == [100, -100]
+
+
+def test_gradients_of_keys_in_several_stretches_are_rounded_once():
+    x = torch.zeros(1, 1, 10, 1, dtype=torch.bfloat16, requires_grad=True)
+    out = _Stretches.apply(x, 2, 3)  # three stretches; the third block is in each of them
+    given = torch.zeros(3, 6, dtype=torch.bfloat16)
+    given[2, 0], given[1, 2], given[0, 4] = 256, 1, 1
+    (got,) = torch.autograd.grad(out, x, given.view_as(out))
+    assert got.flatten()[4] == 258  # and not 256, as when 257 is rounded on the way
