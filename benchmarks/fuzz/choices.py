@@ -19,6 +19,7 @@ def nearest_choice(
     n: int,
     answer: Callable[[Flags], Array],
     found: Array,
+    spacing: float,
     likely: Sequence[Flags] = (),
 ) -> Flags:
     """Keys (B, H, Q, K) such that each row's answer is as near as can be to what was found.
@@ -29,9 +30,12 @@ def nearest_choice(
         n: how many keys are chosen.
         answer: from keys to rows (B, H, Q, D) of what is given for them.
         found: what was given.
+        spacing: of the numbers in it; no smaller than that of a 64th of a row's largest.
         likely: choices to try before any other; rows of another number of keys are passed over.
     """
     shape = must.shape
+    size = np.abs(np.where(np.isfinite(found), found, 0))
+    unit = spacing * np.maximum(size, size.max(-1, keepdims=True, initial=0) / 64) + 1e-45
     rows = zip(must.reshape(-1, shape[-1]), may_not.reshape(-1, shape[-1]), strict=True)
     sets = [list(islice(_sets(best, lost, n), MOST_SETS)) for best, lost in rows]
     for choice in likely:
@@ -42,7 +46,7 @@ def nearest_choice(
     for i in range(max(map(len, sets), default=0)):
         tried = np.stack([some[min(i, len(some) - 1)] for some in sets]).reshape(shape)
         with np.errstate(all="ignore"):
-            off = np.abs(answer(tried) - found).max(-1, initial=0)
+            off = (np.abs(answer(tried) - found) / unit).max(-1, initial=0)
         off = np.where(np.isnan(off), np.inf, off)
         nearer = (off < least) | (i == 0)
         chosen, least = np.where(nearer[..., None], tried, chosen), np.where(nearer, off, least)

@@ -182,7 +182,9 @@ def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Ar
         noise = torch.autograd.grad(
             found["scores"], leaves, through, materialize_grads=True, retain_graph=True
         )
-        rough = [max(a, 2 * x.abs().max().item()) for a, x in zip(rough, noise, strict=True)]
+        # a parameter is one sum over all rows, in which signs may be less even than they were drawn
+        for i, x in enumerate(noise):
+            rough[i] = max(rough[i], (2 if i < 3 else 4) * x.abs().max().item())
     read = torch.autograd.grad(found["out"], leaves[2], reading(call, g), materialize_grads=True)
     if call.score[0] == "additive":  # 1 − tanh², which is off by a spacing of 1 where it vanishes
         flat = terms * float(np.abs(call.score[1]).max(initial=0)) * 4 * of.scores
@@ -256,6 +258,8 @@ def confirm_edited(call: Call, g: Tensor, mine: Any, of: Any) -> None:
                 call.notes.add("gradient of a force where rounding may empty the rest")
                 return
     small = exact.weights[exact.weights > 0].min(initial=1) < 1e-6
+    if judged.select[0] == "softmax":  # what underflows here may have a log there
+        small |= exact.unforced[exact.seen].min(initial=1) < 1e-6
     # all of a row but the rounding of its sum is forced
     small |= any(each[0] == "force" and each[3] > 1 - 1e-6 for each in call.edits)
     if small and call.function in ("logits", "log_probability"):

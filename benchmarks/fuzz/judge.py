@@ -254,7 +254,7 @@ def resolved(
         found = (result.seen if look else result.value).detach().double().numpy()
         known = [] if forced else [(support(call, result) & exact.seen & ~may_not) | must]
         only = nearest_choice(
-            must, may_not, n, lambda keys: getattr(among(keys), part), found, known
+            must, may_not, n, lambda keys: getattr(among(keys), part), found, of.stored, known
         )
         return among(only)
     chosen = support(call, result) & exact.seen
