@@ -12,16 +12,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from benchmarks.measure import Row, save
+from benchmarks.measure import MACHINE_KINDS, Row, machine_kind, save
 
 DOCS = Path(__file__).parent.parent / "docs"
 ON_CPU = (
     *("door", "looking", "window", "additive", "scores", "engine", "first", "resume", "commands"),
     *("translate", "ready", "ntm", "pointer", "serving", "page"),
 )
-KEPT = (*ON_CPU, "foreign", "fuzz")  # run by themselves
+ON_CPU_ALONE = ("foreign", "fuzz")  # asked for by name
 ON_GPU = ("window", "additive", "scores", "translate", "translate_training", "ntm", "pointer")
 
 HEAD = """# Benchmarks
@@ -34,45 +32,41 @@ the growth of a fresh process at its peak; on a card, all that PyTorch has alloc
 
 def main(names: list[str]) -> int:
     """Measure, save and print; 1 if a claim is not met."""
-    where = "gpu" if torch.cuda.is_available() else "cpu"
-    met = True
-    for name in names or (ON_GPU if where == "gpu" else ON_CPU):
+    kind, met = machine_kind(), True
+    for name in names or (ON_GPU if kind == "gpu" else ON_CPU):
         print(f"{name} …", flush=True)
         rows: list[Row] = []
         for row in import_module(f"benchmarks.{name}").rows():
             rows.append(row)
             print(f"  {'met   ' if row.met else 'MISSED'} {row.claim}: {row.measured}", flush=True)
-        save(rows, DOCS / "benchmarks" / f"{where}-{name}.json")
+        save(rows, DOCS / "benchmarks" / f"{kind}-{name}.json")
         met = met and all(row.met for row in rows)
     (DOCS / "benchmarks.md").write_text(page())
     return 0 if met else 1
 
 
 def page(docs: Path = DOCS) -> str:
-    """The page, from what was saved of each benchmark on every machine."""
+    """The page, from what was saved of each benchmark on every kind of machine."""
     parts = [HEAD]
-    for where, order in (("cpu", KEPT), ("gpu", ON_GPU)):
-        paths = [docs / "benchmarks" / f"{where}-{name}.json" for name in order]
-        found = {path.stem: json.loads(path.read_text()) for path in paths if path.exists()}
-        for machine in dict.fromkeys(one["machine"] for one in found.values()):
+    for kind in MACHINE_KINDS:
+        order = ON_GPU if kind == "gpu" else (*ON_CPU, *ON_CPU_ALONE)
+        paths = {name: docs / "benchmarks" / f"{kind}-{name}.json" for name in order}
+        results = {name: json.loads(p.read_text()) for name, p in paths.items() if p.exists()}
+        for machine in dict.fromkeys(result["machine"] for result in results.values()):
             parts.append(f"## {machine}\n")
-            parts += [
-                _table(stem.removeprefix(f"{where}-"), one)
-                for stem, one in found.items()
-                if one["machine"] == machine
-            ]
+            parts += [_table(n, each) for n, each in results.items() if each["machine"] == machine]
     return "\n".join(parts)
 
 
-def _table(name: str, found: dict[str, Any]) -> str:
+def _table(name: str, result: dict[str, Any]) -> str:
     """The rows of one benchmark, and what they were measured with."""
     rows = [
         f"| {row['claim']} | {row['must']} | {row['aim']} | {row['measured']} | {_word(row)} |"
-        for row in found["rows"]
+        for row in result["rows"]
     ]
     return (
-        f"`python -m benchmarks {name}` · {found['threads']} threads · Python {found['python']} · "
-        f"torch {found['torch']} · commit {found['commit']}\n\n"
+        f"`python -m benchmarks {name}` · {result['threads']} threads · Python {result['python']}"
+        f" · torch {result['torch']} · commit {result['commit']}\n\n"
         "| claim | must | aim | measured | |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
     )
 

@@ -17,6 +17,9 @@ import torch
 
 from regard.train.runs import processor
 
+# Processors differ in what is fast, so that one's results never replace another's.
+MACHINE_KINDS = ("amd", "intel", "apple", "other", "gpu")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -130,6 +133,14 @@ def machine() -> dict[str, str]:
         "torch": torch.__version__,
         "commit": commit or "unknown",
     }
+
+
+def machine_kind() -> str:
+    """One of `MACHINE_KINDS`: results of each stand in files of their own."""
+    if torch.cuda.is_available():
+        return "gpu"
+    name = processor().lower()
+    return next((kind for kind in MACHINE_KINDS if kind in name), "other")
 
 
 def save(rows: list[Row], path: Path) -> None:

@@ -25,12 +25,12 @@ from benchmarks.fuzz.draws import Call, call
 from benchmarks.fuzz.errors import Wrong
 from benchmarks.fuzz.judge import judge
 from benchmarks.fuzz.mechanisms import rule_names
-from benchmarks.measure import Row, machine
+from benchmarks.measure import Row, machine, machine_kind
 
 BATCH = 50
 PROGRESS_SECONDS = 2.0
 SHOWN = 100  # failures, a line each
-SAVED = Path(__file__).parents[2] / "docs" / "benchmarks" / "cpu-fuzz.json"
+RESULTS = Path(__file__).parents[2] / "docs" / "benchmarks"
 MUST, AIM = 100_000, 1_000_000
 KINDS = (
     *("function", "score", "select", "rule", "bias", "dtype", "backend", "edit"),
@@ -219,5 +219,5 @@ def main(arguments: list[str]) -> int:
         tally = campaign(given.seed, given.calls, seconds, given.jobs)
     print(report(tally, given.seed))
     if given.save:
-        save(tally, given, SAVED)
+        save(tally, given, RESULTS / f"{machine_kind()}-fuzz.json")
     return 1 if tally.failures or abs(tally.sigmas) > 5 else 0
