@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from torch import nn
+
 from regard.data.episodes import Episodes
 from regard.models.ntm import NTMConfig
 from regard.recipes import drawn
@@ -87,6 +89,10 @@ class Recipe:
     def run(self, config: Config, **where: Any) -> Result:
         """Train, and measure what came out; `where` is what `drawn.fitted` takes."""
         return training.trained(self, config, **where)
+
+    def judge(self, task: Any) -> Callable[[nn.Module], dict[str, float]]:
+        """A function from a model to its numbers on held-out episodes, which choose weights."""
+        return training.judge_for(task, self.further)
 
     def evaluate(self, loaded: Any, evaluation: Any) -> dict[str, Any]:
         """Bits a sequence, and the share of sequences without one wrong bit."""

@@ -32,7 +32,7 @@ def trained(recipe: Any, config: Config, **where: Any) -> Result:
     task = config.data
     sized = replace(config.model, inputs=task.inputs, outputs=task.outputs)
     batches = EpisodeBatches(task, seed=config.training.seed, **vars(config.batches))
-    learning = Learning(loss, batches, _judge(task, recipe.further))
+    learning = Learning(loss, batches, recipe.judge(task))
     folder, fitted = drawn.fitted(
         recipe.name, config, lambda: MODELS[type(sized)](sized), learning, **where
     )
@@ -51,7 +51,7 @@ def trained(recipe: Any, config: Config, **where: Any) -> Result:
     return Result(folder, metrics, fitted.stopped, fitted.seconds, shown)
 
 
-def _judge(task: Any, further: Any = None) -> Any:
+def judge_for(task: Any, further: Any = None) -> Any:
     """The error of held-out episodes in bits, and how many of them are without one.
 
     Beside it the error of those that go further than the task, and the geometric mean of both

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from regard.data import plane
 from regard.models.pointer_network import Follows
@@ -92,6 +93,10 @@ class Recipe:
     def run(self, config: Config, **where: Any) -> Result:
         """Train, and measure what came out; `where` is what `drawn.fitted` takes."""
         return training.trained(self, config, **where)
+
+    def judge(self, task: Any) -> Callable[[nn.Module], dict[str, float]]:
+        """A function from a model to its numbers on held-out instances, which choose weights."""
+        return training.judge_for(self, task)
 
     def evaluate(self, loaded: Any, evaluation: Any) -> dict[str, Any]:
         """What a model's answers are worth, on instances that it has not seen."""

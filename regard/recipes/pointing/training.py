@@ -28,7 +28,7 @@ def trained(recipe: Any, config: Config, **where: Any) -> Result:
     task = config.data
     sized = _sized(config.model, task, recipe.follows)
     batches = InstanceBatches(task, seed=config.training.seed, **vars(config.batches))
-    learning = Learning(recipe.learns(config), batches, _judge(recipe, task))
+    learning = Learning(recipe.learns(config), batches, recipe.judge(task))
     folder, fitted = drawn.fitted(
         recipe.name, config, lambda: MODELS[type(sized)](sized), learning, **where
     )
@@ -54,7 +54,7 @@ def _sized(model: ModelConfig, task: Any, follows: Any) -> ModelConfig:
     return replace(model, inputs=task.inputs)
 
 
-def _judge(recipe: Any, task: Any) -> Any:
+def judge_for(recipe: Any, task: Any) -> Any:
     """What held-out answers are worth, of few points and of many; the last number is of the most.
 
     Numbers of several sizes are told apart by the size behind their names.

@@ -61,7 +61,7 @@ def run(
         batches,
         config.training,
         run=folder,
-        judge=_judge(config, parts.development, words),
+        judge=judge_for(config, parts.development, words),
         report=report,
         resume=resume is not None if step is None else checkpoints.name(step),
     )
@@ -96,7 +96,7 @@ def _card(config: Config, folder: Path, known: dict[str, Any], fitted: Fitted) -
     }
 
 
-def _judge(config: Config, pairs: list[Pair], words: Vocabulary) -> Any:
+def judge_for(config: Config, pairs: list[Pair], words: Vocabulary) -> Any:
     """The loss of the development pairs; and their BLEU, where that is what is watched."""
     held = TokenBatches(examples(pairs, words), tokens=AT_ONCE, seed=0, shuffle=False)
 

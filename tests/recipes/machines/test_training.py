@@ -101,13 +101,13 @@ def written(folder, *bits):
 
 def test_a_recipe_may_judge_episodes_that_go_further_than_its_task():
     model = NTM(NTMConfig(inputs=11, outputs=9, width=8, slots=20, cell=4))
-    judge = training._judge(RepeatCopy(), repeat_copy.RECIPE.further)
+    judge = training.judge_for(RepeatCopy(), repeat_copy.RECIPE.further)
     further = RepeatCopy(shortest=20, longest=20)
     bits, _ = judged(model, held_out(further, training.FURTHER, training.SEED))
     found = judge(model)
     assert found["further"] == pytest.approx(float(bits.mean()))
     assert found["both"] ** 2 == pytest.approx(found["bits"] * found["further"])
-    assert "further" not in training._judge(RepeatCopy())(model)
+    assert "further" not in training.judge_for(RepeatCopy())(model)
 
 
 def test_a_task_is_solved_when_it_first_costs_less_than_a_tenth_of_a_bit(tmp_path):

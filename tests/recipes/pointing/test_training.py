@@ -118,7 +118,7 @@ def test_an_lstm_learns_from_tours(touring, toy_tour, tmp_path):
 
 def test_what_decides_is_measured_at_sizes_that_are_learned(sorting):
     recipe = replace(sorting, development=((3, 5), (50, 7)))
-    found = training._judge(recipe, Numbers(2, 5))(untrained(sort).model)
+    found = training.judge_for(recipe, Numbers(2, 5))(untrained(sort).model)
     assert set(found) == {"accuracy", "accuracy_3", "accuracy_5"}
     assert found["accuracy"] == found["accuracy_5"]
 
