@@ -61,25 +61,40 @@ def published(
     return into / name
 
 
-def seed_choice(card: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The seeds that were trained, their numbers on development data, and how one was chosen."""
+def seed_choice(
+    card: dict[str, Any], others: Sequence[dict[str, Any]], *, is_default: bool = False
+) -> dict[str, Any]:
+    """The seeds that were trained, their numbers on development data, and how one was chosen.
+
+    Args:
+        card: that of the member.
+        others: the cards of runs with other seeds.
+        is_default: the member is what its recipe trains without being told a seed: not chosen.
+
+    Raises:
+        SystemExit: it was chosen, and another seed is better.
+    """
     training = card["settings"]["training"]
     watch, sign = training["watch"], 1 if training["best"] == "lowest" else -1
     numbers = {each["seed"]: each["development"][watch] for each in (card, *others)}
-    best = min(numbers, key=lambda seed: sign * numbers[seed])
-    if best != card["seed"]:
+    seed, best = card["seed"], min(numbers, key=lambda seed: sign * numbers[seed])
+    how = f"the best of {len(numbers)} seeds by {watch} of development data"
+    if is_default:
+        how = f"seed {seed} is the default of the recipe, and was not chosen by any number"
+    elif best != seed:
         raise SystemExit(
             f"publish: expected the seed that is best by {watch} of development data, {best} with "
-            f"{numbers[best]:.4g}, got seed {card['seed']} with {numbers[card['seed']]:.4g}"
+            f"{numbers[best]:.4g}, got seed {seed} with {numbers[seed]:.4g}"
         )
-    how = f"the best of {len(numbers)} seeds by {watch} of development data"
+    elif not others:
+        how = f"seed {best}, the only one that was trained"
     return {
         "seeds": sorted(numbers),
         "development": {
             "measure": watch,
             "numbers": {str(seed): numbers[seed] for seed in sorted(numbers)},
         },
-        "how": how if others else f"seed {best}, the only one that was trained",
+        "how": how,
     }
 
 
