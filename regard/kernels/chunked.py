@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.functional import attention as plain
 from regard.functional import biases, local, rules, selects
-from regard.functional.call import Call
+from regard.functional.call import Call, changed
 from regard.functional.precision import wide
 from regard.functional.rules import Given
 from regard.functional.scores import Additive, folds
@@ -102,8 +102,9 @@ class InParts:
         rows = max(1, TERMS // max(1, k.numel()))
         if rows >= q.shape[2]:
             return self.score(q, k)
-        k = wide(k)  # of which every part gives a gradient: their sum is not rounded part by part
-        parts = [checkpoint(self.score, part, k, use_reentrant=False) for part in q.split(rows, 2)]
+        # every part gives a gradient of all keys and vectors: the sum is not rounded part by part
+        k, score = wide(k), changed(self.score, wide)
+        parts = [checkpoint(score, part, k, use_reentrant=False) for part in q.split(rows, 2)]
         return torch.cat(parts, 2)
 
 
@@ -212,8 +213,9 @@ def _query_chunks(call: Call, *, scores: bool = False) -> Iterator[tuple[slice, 
     if whole or rows >= Q:
         yield slice(0, Q), call
         return
-    # every chunk gives a gradient of all keys and biases: the sum is not rounded chunk by chunk
-    call = replace(call, k=wide(call.k), v=wide(call.v))
+    # every chunk gives a gradient of all keys, biases and parameters of the score: the sum is not
+    # rounded chunk by chunk
+    call = replace(call, k=wide(call.k), v=wide(call.v), score=changed(call.score, wide))
     if call.bias is not None:
         call = replace(call, bias=biases.in_float32(call.bias))
     b, h, at, k = rules.places(B, H, Q, K, device=call.q.device)

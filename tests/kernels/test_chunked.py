@@ -289,3 +289,25 @@ def test_the_gradient_of_keys_in_half_precision_is_not_rounded_part_by_part(monk
         said = log_probability(q, 0 * k, index, score=scores.dot, bias=bias)
     (got,) = torch.autograd.grad(said.sum(), bias)
     assert got.tolist() == [200, -200]
+
+
+def test_the_gradient_of_a_vector_in_half_precision_is_not_rounded_part_by_part(monkeypatch):
+    monkeypatch.setattr(chunked, "TERMS", 1)
+    monkeypatch.setattr(chunked, "PAIRS", 1)
+    q = torch.zeros(1, 1, 400, 1, dtype=torch.bfloat16)
+    k = torch.tensor([20.0, 0.0], dtype=torch.bfloat16)[None, None, :, None]
+    vector = torch.zeros(1, 1, dtype=torch.bfloat16, requires_grad=True)
+    # each query gives tanh 20 = 1 for the first key, and bfloat16 holds no 257
+    (got,) = torch.autograd.grad(logits(q, k, score=scores.Additive(vector)).sum(), vector)
+    assert got.item() == 400
+    # each query gives 1/2 if it points at the first key
+    index, rule = torch.zeros(1, 1, 400, dtype=torch.long), rules.window(400)
+    with use_backend("chunked"):
+        said = log_probability(q, k, index, score=scores.Additive(vector), rule=rule)
+    (got,) = torch.autograd.grad(said.sum(), vector)
+    assert got.item() == 200
+    # and 1/4 of a value of 1 at the first key
+    with use_backend("chunked"):
+        out = attend(q, k, k / 20, score=scores.Additive(vector), rule=rules.prefix(2))
+    (got,) = torch.autograd.grad(out.sum(), vector)
+    assert got.item() == 100
