@@ -17,9 +17,11 @@ from torch import Tensor
 from regard.functional import biases
 from regard.functional.call import Call, spread, tensors_of
 from regard.functional.rules import (
+    Around,
     At,
     Causal,
     Documents,
+    Given,
     Padding,
     Prefix,
     Rule,
@@ -40,6 +42,8 @@ _TRITON = find_spec("triton") is not None
 WORTH = 1 << 22
 # Rules and biases that are compiled once, however often they are made.
 KNOWN = (Causal, Window, Prefix, Padding, Documents, At, biases.Alibi, biases.Relative)
+# Rules that are no more than the numbers and tensors in them; any other may have a state.
+STATELESS_RULES = (Causal, Window, Prefix, Padding, Documents, Around, At, Given)
 # Block masks made lately, and which keys are seen at all: a training step asks for them again.
 KEPT = 32
 _kept: OrderedDict[Any, tuple["BlockMask", Tensor | None]] = OrderedDict()
@@ -147,7 +151,7 @@ def _block_mask(call: Call) -> tuple["BlockMask", Tensor | None]:
     """The rule as blocks, and which keys anyone sees (B, H, K), None if all; kept by rule."""
     assert call.rule is not None
     sizes, device = call.sizes, call.q.device
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not _can_keep(call.rule):
         return _made(call.rule, sizes, device)
     key = (_identity(call.rule), sizes, device)
     if key not in _kept:
@@ -156,6 +160,20 @@ def _block_mask(call: Call) -> tuple["BlockMask", Tensor | None]:
             _kept.popitem(last=False)
     _kept.move_to_end(key)
     return _kept[key]
+
+
+def _can_keep(rule: Rule) -> bool:
+    """True if a rule gives the same answers until a version of one of its tensors changes."""
+    stateless = all(
+        type(part) in STATELESS_RULES and (not isinstance(part, At) or _can_keep(part.rule))
+        for part in parts(rule)
+    )
+    return stateless and all(map(_counts_writes, tensors_of(rule)))
+
+
+def _counts_writes(tensor: Tensor) -> bool:
+    """True if every write changes the tensor's version: numpy's on a CPU do not."""
+    return not tensor.is_inference() and tensor.device.type != "cpu"
 
 
 def _made(
@@ -202,7 +220,7 @@ class _Same:
 
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
-        self.version = 0 if tensor.is_inference() else tensor._version
+        self.version = tensor._version
 
     def __hash__(self) -> int:
         return hash((id(self.tensor), self.version))

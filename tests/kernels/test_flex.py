@@ -11,6 +11,15 @@ from tests.mechanisms import BIASES, FUSED, RULES, Sizes, asked
 B, H, Q, K, D = 2, 3, 5, 7, 11
 
 
+class First:
+    """A rule of one's own that may be changed."""
+
+    keys = 1
+
+    def __call__(self, b, h, q, k):
+        return k < self.keys
+
+
 @pytest.fixture
 def unfused(monkeypatch):
     """Runs flex_attention without tracing it: many rules, and no time to compile each."""
@@ -68,14 +77,41 @@ def test_a_rule_that_was_changed_in_place_is_made_anew(unfused):
 
 @pytest.mark.compiled
 def test_a_callable_of_one_s_own_may_change_its_mind(unfused):
-    call, reach = asked(Sizes()), [6]
+    call, reach = asked(Sizes(Q=1)), [6]
 
     def near(b, h, q, k):
         return (q - k).abs() <= reach[0]
 
-    both_ways(call, rule=near)
-    reach[0] = 1
-    torch.testing.assert_close(*both_ways(call, rule=near))
+    for places in (0, 1, 6):
+        reach[0] = places
+        torch.testing.assert_close(*both_ways(call, rule=near))
+        torch.testing.assert_close(*both_ways(call, rule=rules.both(near, rules.causal)))
+
+
+@pytest.mark.compiled
+def test_a_rule_with_a_state_of_its_own_is_made_anew(unfused):
+    call, rule = asked(Sizes()), First()
+    for keys in (1, 3, 0):
+        rule.keys = keys
+        torch.testing.assert_close(*both_ways(call, rule=rule))
+
+
+@pytest.mark.compiled
+def test_a_rule_that_was_changed_without_a_count_of_it_is_made_anew(unfused):
+    call = asked(Sizes())
+    with torch.inference_mode():
+        lengths = torch.tensor([2, 3])
+        rule, at = rules.padding(lengths), rules.at(rules.causal, positions := torch.arange(Q))
+        for _ in range(2):
+            torch.testing.assert_close(*both_ways(call, rule=rule))
+            torch.testing.assert_close(*both_ways(call, rule=at))
+            lengths += 2
+            positions += 2
+    lengths = torch.tensor([2, 3])
+    rule = rules.padding(lengths)
+    for _ in range(2):
+        torch.testing.assert_close(*both_ways(call, rule=rule))
+        lengths.numpy()[:] += 2
 
 
 @pytest.mark.compiled
