@@ -70,7 +70,7 @@ def attention(call: Call) -> Tensor:
     if _banded(call) and (_has_fewer_pairs(call) or not _can_tile(call)):
         pieces, join = local.banded(call, block=_block(call))
         return join(_open(pieces) if _all_seen(call) else _dense(pieces))
-    outs = [_tiled(part) for _, part in _query_chunks(call)]
+    outs = [_tiled(part).to(call.v.dtype) for _, part in _query_chunks(call)]
     return outs[0] if len(outs) == 1 else torch.cat(outs, 2)
 
 

@@ -311,3 +311,17 @@ def test_the_gradient_of_a_vector_in_half_precision_is_not_rounded_part_by_part(
         out = attend(q, k, k / 20, score=scores.Additive(vector), rule=rules.prefix(2))
     (got,) = torch.autograd.grad(out.sum(), vector)
     assert got.item() == 100
+
+
+@pytest.mark.parametrize("few", [0, 1 << 16])
+def test_what_is_read_in_chunks_has_the_dtype_of_the_values(few, monkeypatch):
+    monkeypatch.setattr(chunked, "PAIRS", 1)
+    monkeypatch.setattr(chunked, "FEW", few)
+    q, k, v = torch.randn(3, B, H, 5, D).bfloat16()
+    score, rule = scores.Additive(torch.randn(H, D)), rules.padding(torch.tensor([5, 3]))
+    with use_backend("chunked"):
+        found = attend(q, k, v, score=score, rule=rule)
+    with use_backend("reference"):
+        expected = attend(q, k, v, score=score, rule=rule)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected)
