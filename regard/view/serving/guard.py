@@ -37,7 +37,8 @@ class Guard:
 
     Args:
         report: told in a line of what went wrong inside, which no answer says.
-        at_once: how many requests with the secret may be inside, and an eighth of it without.
+        at_once: how many requests with the secret may be inside; those without it are as many as
+            connections, of which the oldest gives way.
     """
 
     def __init__(
@@ -50,9 +51,7 @@ class Guard:
         at_once: int = 256,
     ):
         self.app, self.bound, self.access, self.report = app, bound, access, report
-        # strangers have places of their own, so that they take none from who is known
-        self.places = {True: at_once, False: at_once // 8}
-        self.inside = {True: 0, False: 0}
+        self.at_once, self.inside = at_once, 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request, or hand it on; a socket is always refused."""
@@ -66,16 +65,18 @@ class Guard:
         if scope["type"] != "http":
             await _close(scope, send, *(no or (403, NO_SOCKETS)))
             return
-        if no is None and self.inside[known] >= self.places[known]:
-            no = 503, f"{self.inside[known]} requests are being answered already; ask again"
+        if no is None and known and self.inside >= self.at_once:
+            no = 503, f"{self.inside} requests are being answered already; ask again"
         if no is not None:
             await _answer(send, *no)
             return
-        self.inside[known] += 1
+        # Without the secret nothing is counted: such a request holds a kilobyte at most, and any
+        # number of places would be held by bodies that do not come, and keep out who opens a link.
+        self.inside += known
         try:
             await self._through(scope, receive, send)
         finally:
-            self.inside[known] -= 1
+            self.inside -= known
 
     async def _through(self, scope: Any, receive: Any, send: Any) -> None:
         begun = False

@@ -22,7 +22,7 @@ class Limits:
         drawing: how many seconds a file to take away may be made.
         headers: how many seconds the headers of a request may take to arrive.
         upload: how many seconds a body may take to arrive.
-        at_once: how many requests may be in the house.
+        at_once: how many requests with the secret may be in the house.
     """
 
     text: int = 32 * 2**10

@@ -1,5 +1,6 @@
 """Silent connections are closed in time, and never keep anybody out."""
 
+import http.client
 import json
 import re
 import resource
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -178,3 +180,20 @@ def test_more_silent_connections_than_files_keep_nobody_out(server):
     assert max(client.seconds) < 3
     open_files = len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
     assert open_files < 320
+
+
+@pytest.mark.parametrize("count", [60, 200])
+def test_bodies_that_do_not_come_keep_nobody_from_the_page_nor_from_a_link(server, count):
+    def answered(method, path, body=None):
+        line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        with closing(line):
+            line.request(method, path, body)
+            return line.getresponse().status
+
+    with ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(half_open(server.port, 3))
+        time.sleep(0.2)
+        assert answered("GET", "/") == 200
+        # read and judged: nobody has such a link
+        assert answered("POST", "/api/session", b'{"token": "x"}') == 401

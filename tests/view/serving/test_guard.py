@@ -214,10 +214,10 @@ def test_no_more_are_let_in_than_there_is_room_for():
         raise AssertionError
 
     full = guard.Guard(app, BOUND, Access(SECRET), report=print, at_once=0)
-    assert status(asgi(full, "GET", "/", GOOD)[0]) == 503
+    assert status(asgi(full, "GET", "/", {**GOOD, **BEARER})[0]) == 503
 
 
-def test_strangers_take_no_place_from_who_has_the_secret():
+def test_strangers_take_no_place_from_each_other_nor_from_who_has_the_secret():
     found = []
 
     async def slow(scope, receive, send):
@@ -237,6 +237,6 @@ def test_strangers_take_no_place_from_who_has_the_secret():
 
     app = guard.Guard(slow, BOUND, Access(SECRET), report=print, at_once=16)
     asyncio.run(run())
-    assert found.count((False, 200)) == 2
-    assert found.count((False, 503)) == 48
+    assert found.count((False, 200)) == 50
     assert found.count((True, 200)) == 16
+    assert app.inside == 0

@@ -68,6 +68,6 @@ def test_wrong_secrets_are_refused_as_fast_as_they_come(house):
     for number in range(300):
         given = {"host": "127.0.0.1:8000", "authorization": f"Bearer {number}"}
         assert status(asgi(house.app, "GET", "/api/about", given)[0]) == 401
-    assert house.app.inside == {True: 0, False: 0}
+    assert house.app.inside == 0
     given = {"host": "127.0.0.1:8000", **BEARER}
     assert status(asgi(house.app, "GET", "/api/about", given)[0]) == 200
