@@ -130,21 +130,26 @@ class KeyLog:
         return None
 
     def cut_keys(self, k: Tensor, new: int, used: int) -> KeySpan | None:
-        """The span of keys that begin as these do and go on otherwise; None if they do not.
+        """The span of keys that begin as the last call's and go on otherwise; None if they do not.
 
-        So a decoder continues whose last tokens were guesses that are taken back.
+        So a decoder continues whose last tokens were guesses that are taken back. Behind a sliding
+        window its keys may begin later than the last call's.
         """
         stays, last = used - new, self.last
-        if self.moves or last.start or not 0 < stays < last.stop == self.length:
+        if self.moves or stays <= 0 or last.stop != self.length or not self._can_continue(k):
             return None
-        given = _to_bits(k)
-        if not self._can_continue(k) or not self._are_equal(given[:, :, :stays], 0, stays, None):
+        written = _to_bits(k)[:, :, :stays]
+        found = self._find_earlier(written, last.start + stays, last.stop - 1)
+        if found is None:
             return None
         if self._reference is not None:
             self._copy_first(_to_bits(self._reference[0]))
-        self._cuts.append((stays, self._all_keys()[:, :, stays:].clone()))
-        taken_back, self.length = self.length - stays, stays
-        self.last = replace(self._add_call(given, 0, used, True), taken_back=taken_back)
+        self._cuts.append((found, self._all_keys()[:, :, found:].clone()))
+        taken_back, self.length = self.length - found, found
+        start = found - stays
+        self.last = replace(
+            self._add_call(_to_bits(k), start, start + used, True), taken_back=taken_back
+        )
         return self.last
 
     def matching_rows(self, k: Tensor, new: int, used: int) -> Tensor | None:
@@ -174,8 +179,9 @@ class KeyLog:
         stop, parts = span.stop, list[Tensor]()
         for stays, taken_back in self._cuts[span.cuts :]:
             if stays < stop:
-                parts.insert(0, taken_back[:, :, : stop - stays])
-                stop = stays
+                first = max(stays, span.start)
+                parts.insert(0, taken_back[:, :, first - stays : stop - stays])
+                stop = first
         parts.insert(0, self._keys_between(span.start, stop, span.moves))
         parts = [_repeat_heads(part.view(self._dtype), span.heads) for part in parts]
         k = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
@@ -242,6 +248,16 @@ class KeyLog:
         for start, stop in self._candidate_spans(used, new):
             if self._are_equal(written[:, :, : stop - start], start, stop, parents):
                 return start, start + used, stop - start < used
+        return None
+
+    def _find_earlier(self, written: Tensor, first: int, last: int) -> int | None:
+        """The latest position from `first` to `last` before which these keys stand; else None."""
+        n = written.shape[2]
+        for stop in range(last, first - 1, -1):
+            # one key first: where keys differ, mostly each of them does
+            ends_alike = self._are_equal(written[:, :, -1:], stop - 1, stop, None)
+            if ends_alike and self._are_equal(written, stop - n, stop, None):
+                return stop
         return None
 
     def _are_equal(self, part: Tensor, start: int, stop: int, parents: Tensor | None) -> bool:

@@ -188,3 +188,24 @@ def test_keys_that_were_taken_back_are_read_as_each_call_saw_them(heads):
     for span, one in zip(spans, given, strict=True):
         assert torch.equal(span.read(), one)
     assert log.cut_keys(torch.randn(B, H, 8, D), 2, 8) is None
+
+
+@pytest.mark.parametrize("kept", [5, 3, 2])
+def test_keys_behind_a_window_that_were_taken_back_keep_their_positions(kept):
+    k, other, third = torch.randn(B, H, 9, D), torch.randn(B, H, 3, D), torch.randn(B, H, 2, D)
+    whole = torch.cat([k[:, :, :7], other], 2)
+    last = torch.cat([whole[:, :, :8], third], 2)
+    given = [
+        k,  # of which the last two are taken back
+        whole[:, :, 7 - kept :],
+        last[:, :, 8 - kept :],  # and two more
+    ]
+    log = KeyLog(given[0], None)
+    spans = [log.last]
+    for one, new in zip(given[1:], (3, 2), strict=True):
+        spans.append(log.cut_keys(one, new, one.shape[2]))
+    assert [(span.start, span.stop, span.taken_back) for span in spans] == [
+        (0, 9, 0), (7 - kept, 10, 2), (8 - kept, 10, 2)
+    ]  # fmt: skip
+    for span, one in zip(spans, given, strict=True):
+        assert torch.equal(span.read(), one)
