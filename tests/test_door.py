@@ -99,6 +99,14 @@ def test_pointing_nowhere_has_no_say():
     assert log_probability(q.requires_grad_(), k, index).eq(0).all()
 
 
+@pytest.mark.parametrize("double", ["q", "k", "v"])
+def test_autocast_mixes_no_float64_and_says_so(double):
+    named = dict(zip("qkv", tensors(), strict=True))
+    named[double] = named[double].double()
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ValueError, match="dtype of q"):
+        attend(**named)
+
+
 def test_autocast_runs_in_its_dtype_and_lets_dtypes_mix():
     q, k, v = tensors()
     with torch.autocast("cpu", torch.bfloat16):
@@ -356,6 +364,23 @@ def test_a_graph_of_any_length_takes_a_mask_of_any():
     for length in (70, 90):
         given = (*long(2, length), torch.rand(length, length) < 0.7)
         torch.testing.assert_close(compiled(*given), run(*given), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.compiled
+@pytest.mark.usefixtures("fresh")
+def test_a_graph_of_any_length_has_blocks_of_a_known_size():
+    sizes = []
+
+    def shapes(graph, _):
+        for node in graph.graph.nodes:
+            if "scaled_dot_product" in str(node.target):
+                sizes.extend(x.meta["example_value"].shape[2] for x in node.args[:3])
+        return graph
+
+    run = lambda *x: attend(*x, rule=rules.window(3))  # noqa: E731
+    torch.compile(run, dynamic=True, fullgraph=True, backend=shapes)(*long(2, 130))
+    # formulas in them take a compiler several times as long
+    assert [size if type(size) is int else str(size) for size in sizes] == [32, 96, 96]
 
 
 class Exported(nn.Module):

@@ -48,7 +48,8 @@ def banded(call: Call, *, block: int) -> tuple[Call, Join]:
     first = K - Q - back  # the position of the first key that block 0 may see
     length = (n - 1) * block + stretch
     unseen = max(0, K - Q - int(visible_band(call)[0]))  # keys that even query 0 is beyond
-    q = _cut(call.q, 0, n * block).unflatten(2, (n, block)).transpose(1, 2).flatten(0, 1)
+    filled = F.pad(call.q, (0, 0, 0, n * block - Q))
+    q = filled.unflatten(2, (n, block)).transpose(1, 2).flatten(0, 1)
     k, v = (
         _Stretches.apply(_cut(x[:, :, unseen:], first - unseen, length), block, stretch // block)
         for x in (call.k, call.v)
@@ -121,7 +122,8 @@ def visible_band(call: Call) -> tuple[Number, Number]:
     """The most keys back and ahead that a query may see, no more than there are."""
     _, _, Q, K = call.sizes
     back, ahead = rules.band(call.rule)
-    return min(back, K - 1), min(ahead, Q - 1)
+    # of min(…) a compiler of dynamic shapes makes a formula, and everything after it grows with it
+    return back if back < K else K - 1, ahead if ahead < Q else Q - 1
 
 
 def centred(rule: Rule | None) -> Around | None:
