@@ -172,7 +172,9 @@ def tensors(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
     check.shape(where, "k", k, B=B, H=heads, K=None, D=k.shape[3] if k.dim() == 4 else D)
     check.shape(where, "v", v, B=B, H=heads, K=k.shape[2], Dv=None)
     for name, x in (("k", k), ("v", v)):
-        if x.dtype != q.dtype and not has_autocast(q.device):
+        # autocast brings all but float64 to one dtype
+        mixed = x.dtype != q.dtype
+        if mixed and (not has_autocast(q.device) or torch.float64 in (x.dtype, q.dtype)):
             raise ValueError(
                 f"{where}: expected {name} of the dtype of q, {_name(q)}, got {_name(x)}"
             )
@@ -182,7 +184,7 @@ def tensors(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
 
 def autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """q, k and v in the dtype that autocast asks for, where it is on; float64 is left alone."""
-    if not has_autocast(q.device) or torch.float64 in (q.dtype, k.dtype):
+    if not has_autocast(q.device) or q.dtype == torch.float64:
         return q, k, v
     q = lowered(q)
     return q, k.to(q.dtype), v.to(q.dtype)
