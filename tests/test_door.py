@@ -404,6 +404,22 @@ def test_an_exported_program_takes_any_length(name):
         torch.testing.assert_close(program(*qkv), model(*qkv), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("ask", ["attend", "log_probability"])
+def test_a_small_additive_call_is_differentiated_as_often_as_one_likes(ask):
+    q, k, v = (x.double() for x in tensors())
+    score, index = scores.Additive(torch.randn(H, D).double()), torch.zeros(B, H, Q).long()
+
+    def asked(q):
+        if ask == "attend":
+            return attend(q, k, v, score=score)
+        return log_probability(q, k, index, score=score)
+
+    torch.autograd.gradgradcheck(asked, q.requires_grad_())
+    gradient = torch.func.grad(lambda q: asked(q).square().sum())
+    expected = torch.autograd.grad(asked(q).square().sum(), q)[0]
+    torch.testing.assert_close(gradient(q.detach()), expected)
+
+
 def test_the_package_offers_what_the_contract_names():
     named = "attend weigh logits log_probability why use_backend look scores rules biases selects"
     assert set(f"{named} edit edits".split()) <= set(regard.__all__)

@@ -171,8 +171,7 @@ def _dense(pieces: Call) -> Tensor:
 
 def _tiled(part: Call) -> Tensor:
     assert isinstance(part.score, Additive)
-    B, H, Q, K = part.sizes
-    if not torch.compiler.is_exporting() and B * H * Q * K * part.q.shape[3] <= FEW:
+    if _has_few_terms(part):
         return plain.of(part)
     seen = plain.visible(part.q, part.k, part.rule)
     bias = None if part.bias is None else plain.addend(part.q, part.k, part.bias)
@@ -186,8 +185,14 @@ def _tiled(part: Call) -> Tensor:
     )
 
 
+def _has_few_terms(part: Call) -> bool:
+    """True if an additive score fits one tile: formed as a whole, its gradients have gradients."""
+    B, H, Q, K = part.sizes
+    return not torch.compiler.is_exporting() and B * H * Q * K * part.q.shape[3] <= FEW
+
+
 def _one_log_probability(part: Call, index: Tensor) -> Tensor:
-    if not isinstance(part.score, Additive):
+    if not isinstance(part.score, Additive) or _has_few_terms(part):
         return plain.log_probability(
             part.q, part.k, index, score=part.score, rule=part.rule, bias=part.bias
         ).to(part.q.dtype)
