@@ -7,7 +7,7 @@ What is looked at is the softmax's own output; what is edited is put in its plac
 """
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
@@ -16,32 +16,26 @@ import torch
 from torch import Tensor
 
 from regard.functional.call import Call
-from regard.looking import eager_calls, products
-from regard.looking.eager_calls import CellLayout
-from regard.looking.record import Source
-
-# What a product goes through without being anything else, by the name of the function.
-PASS_NAMES = """
-    T add addcmul as_strided cat chunk clamp clamp_max clamp_min clip clone concat concatenate
-    contiguous copy detach div divide double dropout alpha_dropout expand expand_as flatten flip
-    float bfloat16 half gather getitem iadd imul index_select isub itruediv lerp linear conv2d mT
-    masked_fill masked_scatter max maximum min minimum movedim mul multiply nan_to_num narrow neg
-    pad permute radd relu repeat repeat_interleave reshape rmul roll rsub select setitem split
-    squeeze stack sub subtract swapaxes tanh to transpose tril triu true_divide truediv type type_as
-    unbind unflatten unsqueeze view view_as where
-"""
-PRODUCT_FUNCTIONS = frozenset(
-    ["matmul", "rmatmul", "bmm", "mm", "baddbmm", "addmm", "einsum", "cdist"]
+from regard.looking import eager_calls, function_kinds, products
+from regard.looking.cell_axes import MOVING_NAMES, CellAxes
+from regard.looking.function_kinds import (
+    KIND_OTHER,
+    KIND_PASS,
+    KIND_PRODUCT,
+    KIND_PROJECTION,
+    KIND_SOFTMAX,
+    PROJECTION_FUNCTIONS,
+    SUM_NAMES,
 )
-PASS_FUNCTIONS = frozenset(PASS_NAMES.split())
-PROJECTION_FUNCTIONS = frozenset(["linear", "conv1d", "conv2d"])
+from regard.looking.head_merges import MERGE_NAMES, HeadMerges
+from regard.looking.key_columns import key_columns
+from regard.looking.record import Source, unreadable_source
+from regard.looking.score_traces import ProductOrigin, ScoreTrace, replace_tensors, tensors_in
 
-# The kinds of functions.
-KIND_OTHER = 0
-KIND_PASS = 1
-KIND_PROJECTION = 2
-KIND_PRODUCT = 3
-KIND_SOFTMAX = 4
+OVERWRITTEN_ERROR = (
+    "look: the weights were written into before they were read; expected a model that keeps the "
+    "output of its softmax"
+)
 
 
 @runtime_checkable
@@ -74,36 +68,6 @@ class Host(Protocol):
 
 
 @dataclass
-class ProductOrigin:
-    """The product that scores come from, and the module that it ran in."""
-
-    places: list[Any]
-    heads: int | None
-    batches: tuple[int, ...]
-    has_edit: bool
-    rows: eager_calls.OperandRows | None
-
-
-@dataclass
-class ScoreTrace:
-    """A tensor that a product became on its way through a softmax.
-
-    Args:
-        model_bias: what the tensor would be of a product of zeros, where an edit means it.
-        columns: which of its last axis are keys; None is all of them.
-        has_softmax: whether it went through a softmax.
-        weights: the output of that; None in the trace of that very tensor.
-    """
-
-    origin: ProductOrigin
-    model_bias: Tensor | None = None
-    columns: tuple[int, int] | None = None
-    has_softmax: bool = False
-    weights: Tensor | None = None
-    is_edited: bool = False
-
-
-@dataclass
 class EagerAttention:
     """Follows products to their softmax and on; one for each watcher."""
 
@@ -111,10 +75,12 @@ class EagerAttention:
     _kinds: dict[Any, tuple[int, str]] = field(default_factory=dict)
     _traces: dict[int, tuple[weakref.ref[Tensor], ScoreTrace]] = field(default_factory=dict)
     _last_projection: products.Projection | None = None
+    _merges: HeadMerges = field(default_factory=HeadMerges)
 
     def forget(self) -> None:
         """Forget all tensors that are followed."""
         self._traces.clear()
+        self._merges.clear()
         self._last_projection = None
 
     @property
@@ -124,8 +90,10 @@ class EagerAttention:
 
     def can_pass(self, func: Any) -> bool | None:
         """True if a function always passes, False if only while nothing is followed, else None."""
-        kind, _ = self._kinds.get(func) or self._kind_of(func)
-        return None if kind in (KIND_PRODUCT, KIND_PROJECTION) else kind == KIND_OTHER
+        kind, name = self._kinds.get(func) or self._kind_of(func)
+        if kind in (KIND_PRODUCT, KIND_PROJECTION) or name in MERGE_NAMES:
+            return None
+        return kind == KIND_OTHER
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The output of the function; that of a softmax may be edited."""
@@ -140,26 +108,15 @@ class EagerAttention:
             if kind in (KIND_PASS, KIND_PROJECTION):
                 return self._run_and_follow(func, name, args, kwargs)
         out = func(*args, **kwargs)
+        if name in MERGE_NAMES:
+            self._merges.note(name, args, out)
         if kind == KIND_PROJECTION:
             self._last_projection = products.Projection(out.shape, -1 if name == "linear" else 1)
         return out
 
     def _kind_of(self, func: Any) -> tuple[int, str]:
-        name = getattr(func, "__name__", "")
-        if name == "__get__":
-            name = getattr(getattr(func, "__self__", None), "__name__", "")
-        name = name.strip("_")
-        kind = KIND_OTHER
-        if name == "softmax":
-            kind = KIND_SOFTMAX
-        elif name in PRODUCT_FUNCTIONS:
-            kind = KIND_PRODUCT
-        elif name in PROJECTION_FUNCTIONS:
-            kind = KIND_PROJECTION
-        elif name in PASS_FUNCTIONS:
-            kind = KIND_PASS
-        self._kinds[func] = kind, name
-        return kind, name
+        found = self._kinds[func] = function_kinds.kind_of(func)
+        return found
 
     def _trace_of(self, value: Any) -> ScoreTrace | None:
         found = self._traces.get(id(value))
@@ -177,23 +134,45 @@ class EagerAttention:
         self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if self._traces:
-            for value in _tensors_in((args, kwargs)):
+            for value in tensors_in((args, kwargs)):
                 trace = self._trace_of(value)
                 if trace is not None and trace.has_softmax:
+                    is_read = False
                     with suppress(Exception):
                         product = products.product_of(name, args, kwargs)
-                        if product is None or product.is_sum_over_keys(value):
+                        is_read = product is None or product.is_sum_over_keys(value)
+                        if is_read:
                             self._show_weights(value, trace)
-                    self._drop_traces(trace.origin)
+                    if is_read:
+                        self._drop_traces(trace.origin)
                     return func(*args, **kwargs)
+        # some of them write into what they add to
+        added = None
+        with suppress(Exception):
+            added = self._added_to_product(name, args, kwargs)
         out = func(*args, **kwargs)
         # what cannot be followed is not: nothing is raised in anyone's model
         with suppress(Exception):
-            self._follow_product(out, name, args, kwargs)
+            self._follow_product(out, name, args, kwargs, added)
         return out
 
+    def _added_to_product(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Tensor | None:
+        """What baddbmm and addmm add to their product, if an edit applies; else None."""
+        if name not in ("baddbmm", "addmm") or not self.host.has_edit():
+            return None
+        first, beta = args[0] if args else kwargs["input"], kwargs.get("beta", 1)
+        # times 0 whatever is in there counts for nothing, NaN too
+        return None if beta == 0 else torch.mul(first, beta)
+
     def _follow_product(
-        self, out: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        out: Any,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        added: Tensor | None,
     ) -> None:
         """Follow the output of a product, if it may be scores of attention."""
         product = products.product_of(name, args, kwargs)
@@ -203,29 +182,27 @@ class EagerAttention:
             return
         host = self.host
         has_edit = host.has_edit()
+        heads = eager_calls.head_count(host.module())
+        sides = product.left.tensor, product.right.tensor
         origin = ProductOrigin(
             host.places(),
-            eager_calls.head_count(host.module()),
+            heads,
             # tokens or batches may come first
             tuple(self._last_projection.shape[:2]) if self._last_projection is not None else (),
             has_edit,
             product.rows,
+            out.dim() == 3 and self._merges.is_heads_first(sides, heads),
         )
-        added = None
+        bias = None
         if has_edit:
-            # baddbmm and addmm add something to their product
-            added = torch.zeros_like(out)
-            if name in ("baddbmm", "addmm"):
-                first = args[0] if args else kwargs["input"]
-                added = added + kwargs.get("beta", 1) * first
-        self._follow(out, ScoreTrace(origin, added))
+            bias = torch.zeros_like(out)
+            bias = bias if added is None else bias + added
+        self._follow(out, ScoreTrace(origin, bias, axes=product.axes(out)))
 
     def _run_and_follow(
         self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        found = [
-            (x, t) for x in _tensors_in((args, kwargs)) if (t := self._trace_of(x)) is not None
-        ]
+        found = [(x, t) for x in tensors_in((args, kwargs)) if (t := self._trace_of(x)) is not None]
         if not found:
             out = func(*args, **kwargs)
             if name in PROJECTION_FUNCTIONS:
@@ -234,9 +211,15 @@ class EagerAttention:
                 )
             return out
         source, trace = found[0]
+        if name in SUM_NAMES and not trace.axes.has_rows:
+            # of a sum of two products, the one whose rows are known
+            source, trace = next((one for one in found if one[1].axes.has_rows), found[0])
+        if trace.has_softmax and function_kinds.is_written(func, name, args, kwargs):
+            with suppress(Exception):
+                self._copy_weights(source, trace)
         if name in PROJECTION_FUNCTIONS and not _mixes_heads(source, args):
             return func(*args, **kwargs)
-        if name in ("max", "min") and len(_tensors_in((args, kwargs))) < 2:
+        if name in ("max", "min") and len(tensors_in((args, kwargs))) < 2:
             return func(*args, **kwargs)  # of a row, not of two tensors
         added = None
         if trace.model_bias is not None and not trace.has_softmax:
@@ -245,11 +228,18 @@ class EagerAttention:
                 added = self._model_bias(func, name, args, kwargs, alone)
         out = func(*args, **kwargs)
         with suppress(Exception):
-            self._follow_outputs(source, trace, out, added, name, args, kwargs)
+            self._follow_outputs(func, source, trace, out, added, name, args, kwargs)
         return out
+
+    def _copy_weights(self, source: Tensor, trace: ScoreTrace) -> None:
+        """Keep a copy of a softmax's output, which is about to be written into."""
+        if trace.weights is None or trace.weights.data_ptr() == source.data_ptr():
+            trace.weights = (source if trace.weights is None else trace.weights).detach().clone()
+            trace.version = None
 
     def _follow_outputs(
         self,
+        func: Any,
         source: Tensor,
         trace: ScoreTrace,
         out: Any,
@@ -259,15 +249,49 @@ class EagerAttention:
         kwargs: dict[str, Any],
     ) -> None:
         """Follow the outputs of a function of a tensor that is followed."""
-        outs = [args[0]] if name == "setitem" else _tensors_in(out)
-        parts = _tensors_in(added) if added is not None else []
-        columns = _key_columns(name, args, kwargs, self._trace_of) or trace.columns
+        outs = [args[0]] if name == "setitem" else tensors_in(out)
+        parts = tensors_in(added) if added is not None else []
         for i, tensor in enumerate(outs):
-            if tensor.is_floating_point() and not (trace.has_softmax and tensor is source):
-                after = replace(trace, columns=columns, model_bias=parts[i] if parts else None)
-                if trace.has_softmax and trace.weights is None:
-                    after.weights = source
-                self._follow(tensor, after)
+            if not tensor.is_floating_point() or (trace.has_softmax and tensor is source):
+                continue
+            after = replace(trace, model_bias=parts[i] if parts else None)
+            if not trace.has_softmax:
+                self._place_cells(after, func, source, tensor, name, args, kwargs)
+            elif trace.weights is None:
+                after.weights = source
+            self._follow(tensor, after)
+
+    def _place_cells(
+        self,
+        trace: ScoreTrace,
+        func: Any,
+        source: Tensor,
+        out: Tensor,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        """Set where the cells of a tensor that is followed are, from where those of `source` were.
+
+        Args:
+            trace: that of `out`; still with the axes and columns of `source`.
+        """
+        if name not in MOVING_NAMES and out.shape == source.shape:
+            return
+        if name == "setitem" and source is args[0]:
+            return  # others are written among them
+
+        def run(other: Tensor) -> Any:
+            return func(*replace_tensors(args, {id(source): other}), **kwargs)
+
+        columns = key_columns(name, args, kwargs, self._trace_of)
+        trace.axes = trace.axes.after(name, args, source, out, run)
+        if name == "setitem" and columns is not None:
+            trace.axes = CellAxes(columns=out.dim() - 1)
+        if trace.axes.columns is None:
+            trace.columns = None
+        elif columns is not None:
+            trace.columns = columns
 
     def _model_bias(
         self,
@@ -283,9 +307,9 @@ class EagerAttention:
         shadows = {id(x): t.model_bias for x in sources if (t := self._trace_of(x)) is not None}
         if name == "setitem":
             shadows.setdefault(id(args[0]), args[0].clone())
-            func(*_replace_tensors(args, shadows))
+            func(*replace_tensors(args, shadows))
             return shadows[id(args[0])]
-        return func(*_replace_tensors(args, shadows), **_replace_tensors(kwargs, shadows))
+        return func(*replace_tensors(args, shadows), **replace_tensors(kwargs, shadows))
 
     def _run_softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         x = args[0] if args else kwargs.get("input")
@@ -300,42 +324,43 @@ class EagerAttention:
         if out is None:
             out = func(*args, **kwargs)
         if isinstance(out, Tensor):
-            self._follow(
-                out,
-                ScoreTrace(
-                    trace.origin, None, trace.columns, has_softmax=True, is_edited=is_edited
-                ),
-            )
+            after = ScoreTrace(
+                trace.origin, None, trace.columns_at_softmax(x.dim()), has_softmax=True,
+                is_edited=is_edited, axes=trace.axes,
+                version=None if out.is_inference() else out._version,
+            )  # fmt: skip
+            self._follow(out, after)
         return out
 
     def _edit_softmax(
         self, x: Tensor, trace: ScoreTrace, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Tensor | None:
         """The softmax's output with its weights edited; None if nothing is changed."""
-        origin = trace.origin
-        layout = CellLayout.of(x.shape, origin.heads, origin.batches)
-        call = eager_calls.editable_call(layout, x, trace.model_bias, trace.columns, origin.rows)
+        origin, columns, rows = trace.origin, trace.columns_at_softmax(x.dim()), trace.rows(x.dim())
+        layout = trace.layout(x.shape)
+        call = eager_calls.editable_call(layout, x, trace.model_bias, columns, rows)
         with self.host.at_places(origin.places):
             new = self.host.apply_edits(call)
         if new is call:
             return None
         out = eager_calls.edited_weights(call, new)
-        if trace.columns is not None:
-            out = eager_calls.with_sink_columns(out, trace.columns, x.shape[-1])
+        if columns is not None:
+            out = eager_calls.with_sink_columns(out, columns, x.shape[-1])
         # autocast, and arguments, say what the model's own would have been
         tiny = x.detach().new_zeros((1,) * x.dim())
-        like = func(
-            *_replace_tensors(args, {id(x): tiny}), **_replace_tensors(kwargs, {id(x): tiny})
-        )
+        like = func(*replace_tensors(args, {id(x): tiny}), **replace_tensors(kwargs, {id(x): tiny}))
         return layout.from_bhqk(out).to(like.dtype)
 
     def _show_weights(self, value: Tensor, trace: ScoreTrace) -> None:
         """Show the weights to the looks: they are about to read values."""
         weights = value if trace.weights is None else trace.weights
         origin = trace.origin
-        layout = CellLayout.of(weights.shape, origin.heads, origin.batches)
         with self.host.at_places(origin.places), self.host.unrecorded():
-            source = eager_calls.weights_source(weights, layout, trace.columns, origin.rows)
+            source = eager_calls.weights_source(
+                weights, trace.layout(weights.shape), trace.columns, trace.rows(weights.dim())
+            )
+            if trace.version not in (None, None if weights.is_inference() else weights._version):
+                source = unreadable_source(OVERWRITTEN_ERROR)
             if not origin.has_edit:
                 self.host.note_attention()
             self.host.keep(source, edited=trace.is_edited)
@@ -344,48 +369,6 @@ class EagerAttention:
 def _has_weight(args: tuple[Any, ...]) -> bool:
     """True if the last of a product's operands is a parameter: it is a layer then, no scores."""
     return bool(args) and type(args[-1]) is torch.nn.Parameter
-
-
-def _tensors_in(given: Any) -> list[Tensor]:
-    """The tensors among the arguments, in order, also those in lists."""
-    if isinstance(given, Tensor):
-        return [given]
-    if isinstance(given, dict):
-        given = given.values()
-    elif not isinstance(given, list | tuple):
-        return []
-    return [x for part in given for x in _tensors_in(part)]
-
-
-def _replace_tensors(given: Any, shadows: dict[int, Any]) -> Any:
-    """The arguments with some of their tensors replaced, by id."""
-    if isinstance(given, Tensor):
-        return shadows.get(id(given), given)
-    if isinstance(given, dict):
-        return {name: _replace_tensors(x, shadows) for name, x in given.items()}
-    if isinstance(given, list | tuple) and type(given) in (list, tuple):
-        return type(given)(_replace_tensors(x, shadows) for x in given)
-    return given
-
-
-def _key_columns(
-    name: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    trace: Callable[[Any], ScoreTrace | None],
-) -> tuple[int, int] | None:
-    """First and last column of the keys, if other columns, such as sinks, are put beside them."""
-    if name not in ("cat", "concat", "concatenate"):
-        return None
-    parts = args[0] if args else kwargs["tensors"]
-    dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
-    if dim not in (-1, parts[0].dim() - 1):
-        return None
-    mine = [trace(part) is not None for part in parts]
-    widths = [part.shape[-1] for part in parts]
-    start = sum(widths[: mine.index(True)])
-    stop = sum(widths[: len(mine) - mine[::-1].index(True)])
-    return None if (start, stop) == (0, sum(widths)) else (start, stop)
 
 
 def _mixes_heads(source: Tensor, args: tuple[Any, ...]) -> bool:

@@ -88,30 +88,52 @@ class CellLayout(NamedTuple):
 
     shape: torch.Size
     heads: int
-    is_transposed: bool
+    query_axis: int
+    is_heads_first: bool = False
 
     @classmethod
-    def of(cls, shape: torch.Size, heads: int | None, batches: Collection[int]) -> "CellLayout":
-        """The layout of cells of this shape, in a module with so many heads and batches."""
-        if len(shape) == 3 and heads and shape[0] in [batch * heads for batch in batches]:
-            return cls(shape, heads, False)
-        is_transposed = len(shape) == 4 and heads is not None and shape[1] != heads == shape[2]
-        return cls(shape, 1, is_transposed)
+    def of(
+        cls,
+        shape: torch.Size,
+        heads: int | None,
+        batches: Collection[int],
+        query_axis: int | None = None,
+        *,
+        is_heads_first: bool = False,
+    ) -> "CellLayout":
+        """The layout of cells of this shape, in a module with so many heads and batches.
+
+        Args:
+            query_axis: which axis is the queries, if that is known.
+            is_heads_first: whether an axis of heads and batches has the heads outside.
+        """
+        n = len(shape)
+        if query_axis is None:
+            is_transposed = n == 4 and heads is not None and shape[1] != heads == shape[2]
+            query_axis = 1 if is_transposed else n - 2
+        merged = n == 3 and query_axis == 1 and heads is not None and heads > 0
+        if merged and shape[0] in [batch * (heads or 0) for batch in batches]:
+            return cls(shape, heads or 1, query_axis, is_heads_first)
+        return cls(shape, 1, query_axis)
 
     def to_bhqk(self, x: Tensor) -> Tensor:
         """(B, H, Q, K), of any K."""
+        x = x.movedim(self.query_axis, -2)
         if x.dim() == 2:
             return x[None, None]
         if x.dim() == 3:
-            return x.unflatten(0, (x.shape[0] // self.heads, self.heads))
-        if x.dim() == 4:
-            return x.transpose(1, 2) if self.is_transposed else x
-        return x.flatten(0, -4)
+            batch = x.shape[0] // self.heads
+            if self.is_heads_first:
+                return x.unflatten(0, (self.heads, batch)).transpose(0, 1)
+            return x.unflatten(0, (batch, self.heads))
+        return x if x.dim() == 4 else x.flatten(0, -4)
 
     def from_bhqk(self, x: Tensor) -> Tensor:
         """The cells in their own form."""
-        x = x.transpose(1, 2) if self.is_transposed else x
-        return x.reshape(*self.shape[:-1], x.shape[-1])
+        sizes = list(self.shape[:-1])
+        queries = sizes.pop(self.query_axis)
+        x = x.transpose(0, 1) if self.is_heads_first else x
+        return x.reshape(*sizes, queries, x.shape[-1]).movedim(-2, self.query_axis)
 
 
 def head_count(module: Any) -> int | None:
@@ -137,7 +159,7 @@ def weights_source(
     cells = layout.to_bhqk(weights.detach())
     if columns is not None:
         cells = cells[..., slice(*columns)]
-    known = None if rows is None else _queries_and_keys(rows, *cells.shape)
+    known = None if rows is None else _queries_and_keys(rows, layout, *cells.shape)
     keys = [] if known is None else [known[1].detach()]
 
     def make(cells: Tensor, k: Tensor | None = None) -> Call:
@@ -168,7 +190,7 @@ def editable_call(
     visible = ~hidden
     # a row of which all is masked stays as the model has it
     hidden = hidden & ~hidden.all(-1, keepdim=True)
-    known = None if rows is None else _queries_and_keys(rows, B, H, Q, K)
+    known = None if rows is None else _queries_and_keys(rows, layout, B, H, Q, K)
     if model_bias is not None and model_bias.shape == logits.shape:
         model_bias = wide(layout.to_bhqk(model_bias))
         model_bias = model_bias if columns is None else model_bias[..., slice(*columns)]
@@ -229,12 +251,13 @@ def _with_model_bias_and_mask(new: Call, model_bias: Tensor, model_mask: Tensor)
 
 
 def _queries_and_keys(
-    rows: OperandRows, B: int, H: int, Q: int, K: int
+    rows: OperandRows, layout: CellLayout, B: int, H: int, Q: int, K: int
 ) -> tuple[Tensor, Tensor] | None:
     """Queries (B, H, Q, D) and keys (B, H, K, D), if the product's rows are those of its cells."""
     q, k = rows()
     lead = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2])
     if lead.numel() != B * H or q.shape[-2] != Q or k.shape[-2] != K:
         return None
-    q, k = (x.expand(*lead, *x.shape[-2:]).reshape(B, H, *x.shape[-2:]) for x in (q, k))
-    return q, k
+    outer = (H, B) if layout.is_heads_first else (B, H)
+    q, k = (x.expand(*lead, *x.shape[-2:]).reshape(*outer, *x.shape[-2:]) for x in (q, k))
+    return (q.transpose(0, 1), k.transpose(0, 1)) if layout.is_heads_first else (q, k)

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.looking.cell_axes import CellAxes
+
 
 class Side(NamedTuple):
     """One operand: which of its axes the product keeps as its own, and which it sums over."""
@@ -27,6 +29,11 @@ class Product(NamedTuple):
     left: Side
     right: Side
     rows: Callable[[], tuple[Tensor, Tensor]]  # (…, Q, D) and (…, K, D)
+    left_axis: int = -2  # of the output, which the left operand gives
+
+    def axes(self, out: Tensor) -> CellAxes:
+        """The axes of its output."""
+        return CellAxes(self.left_axis % out.dim(), out.dim() - 1, None, has_rows=True)
 
     def is_sum_over_keys(self, x: Tensor) -> bool:
         """True if it sums over the last axis that `x` had as it was made: that of its keys."""
@@ -119,6 +126,7 @@ def _product_of_einsum(equation: Any, *operands: Any) -> Product | None:
         Side(x, a.index(query), a.index(summed[-1])),
         Side(y, b.index(out[-1]), b.index(summed[-1])),
         rows,
+        out.index(query) - len(out),
     )
 
 

@@ -71,12 +71,52 @@ def with_sinks(q, k, v):
     return F.softmax(logits, dim=-1, dtype=logits.dtype)[..., :-1] @ v
 
 
+def with_padded_sinks(q, k, v):
+    logits = F.pad(mask(q @ k.mT * D**-0.5), (1, 0), value=-1e9)
+    return logits.softmax(-1)[..., 1:] @ v
+
+
+def keys_first(q, k, v):
+    scores = (k @ q.mT).transpose(-1, -2) * D**-0.5
+    return mask(scores).softmax(-1) @ v
+
+
+def heads_last(q, k, v):
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, L, H, D)
+    scores = torch.einsum("bqhd,bkhd->bqhk", q, k) / D**0.5
+    weights = scores.masked_fill(~causal[:, None], lowest).softmax(-1)
+    return torch.einsum("bqhk,bkhd->bhqd", weights, v)
+
+
+def baddbmm_of_nothing(q, k, v):
+    q, k = q.flatten(0, 1), k.flatten(0, 1)
+    empty = torch.full((B * H, Q, K), math.nan)
+    scores = torch.baddbmm(empty, q, k.mT, beta=0.0, alpha=D**-0.5)
+    return mask(scores.view(B, H, Q, K)).softmax(-1) @ v
+
+
+def baddbmm_into_its_bias(q, k, v):
+    bias = torch.zeros(B * H, Q, K).masked_fill(~causal, lowest)
+    scores = bias.baddbmm_(q.flatten(0, 1), k.flatten(0, 1).mT, alpha=D**-0.5)
+    return scores.view(B, H, Q, K).softmax(-1) @ v
+
+
+def relative_first(q, k, v):
+    """Scores of distances, which are skewed, come before those of contents."""
+    distances = q @ torch.zeros(K, D).mT
+    skewed = torch.cat([distances.new_zeros(B, H, Q, 1), distances], -1).view(B, H, K + 1, Q)
+    skewed = skewed[:, :, 1:].reshape(B, H, Q, K)
+    return mask((skewed + q @ k.mT) * D**-0.5).softmax(-1) @ v
+
+
 def mask(scores):
     return scores + torch.zeros(Q, K).masked_fill(~causal, lowest)
 
 
 WAYS = (
-    inplace, baddbmm, einsum, einsum_with_dots, with_a_floor, transposed, in_a_module, with_sinks
+    inplace, baddbmm, einsum, einsum_with_dots, with_a_floor, transposed, in_a_module, with_sinks,
+    with_padded_sinks, keys_first, heads_last, baddbmm_of_nothing, baddbmm_into_its_bias,
+    relative_first,
 )  # fmt: skip
 
 
@@ -188,21 +228,99 @@ def test_sinks_have_no_column_and_rows_need_not_sum_to_one():
     torch.testing.assert_close(out, theirs @ v)
 
 
-def test_merged_heads_come_apart_where_the_module_says_how_many_it_has():
+def batches_outside(x, heads):
+    return x.unflatten(-1, (heads, D)).transpose(1, 2).flatten(0, 1)
+
+
+def heads_outside(x, heads):
+    return x.unflatten(-1, (heads, D)).permute(2, 0, 1, 3).contiguous().view(-1, Q, D)
+
+
+def heads_in_parts(x, heads):
+    return torch.cat(x.chunk(heads, 2), 0)
+
+
+@pytest.mark.parametrize("heads", [H, B])
+@pytest.mark.parametrize("merge", [batches_outside, heads_outside, heads_in_parts])
+def test_merged_heads_come_apart_where_the_module_says_how_many_it_has(merge, heads):
     class Merged(nn.Module):
         def __init__(self):
             super().__init__()
-            self.num_heads, self.proj = H, nn.Linear(D, H * D)
+            self.num_heads, self.proj = heads, nn.Linear(D, heads * D)
 
         def forward(self, x):
-            x = self.proj(x).unflatten(-1, (H, D)).transpose(1, 2).reshape(B * H, Q, D)
-            return (x @ x.mT).softmax(-1) @ x
+            x = merge(self.proj(x), heads)
+            return (x * D**-0.5 @ x.transpose(1, 2)).softmax(-1) @ x
 
     model, x = Merged(), torch.randn(B, Q, D)
     with look(model) as seen:
+        alone = model(x)
+    y = model.proj(x).unflatten(-1, (heads, D)).transpose(1, 2)
+    expected = (y * D**-0.5 @ y.mT).softmax(-1).detach()
+    torch.testing.assert_close(seen["Merged"].weights(), expected)
+    with edit(model, {"Merged": edits.score(scores.dot)}):
+        torch.testing.assert_close(model(x), alone)
+    change = edits.chain(edits.score(scores.Dot(0.3)), edits.ablate(0))
+    with edit(model, {"Merged": change}), look(model) as seen:
         model(x)
-    y = model.proj(x).unflatten(-1, (H, D)).transpose(1, 2)
-    torch.testing.assert_close(seen["Merged"].weights(), (y @ y.mT).softmax(-1).detach())
+    expected = (y * D**-0.5 @ y.mT * 0.3).softmax(-1).detach()
+    expected[:, 0] = 0
+    torch.testing.assert_close(seen["Merged"].weights(), expected)
+
+
+@pytest.mark.parametrize("write", [
+    lambda weights: F.dropout(weights, 0.5, True, True),
+    lambda weights: weights.mul_(2),
+    lambda weights: weights.masked_fill_(causal, 0),
+    lambda weights: torch.mul(weights, 2, out=weights),
+], ids=["dropout", "mul", "masked_fill", "out"])  # fmt: skip
+@torch.no_grad()
+def test_weights_are_what_the_softmax_gave_also_where_a_model_writes_into_them(write):
+    model, (q, k, v) = Theirs(lambda q, k, v: write((q @ k.mT).softmax(-1)) @ v), qkv()
+    with look(model) as seen:
+        model(q, k, v)
+    torch.testing.assert_close(seen["Theirs"].weights(), (q @ k.mT).softmax(-1))
+
+
+@torch.no_grad()
+def test_weights_that_were_written_into_unseen_are_an_error_and_never_shown():
+    def way(q, k, v):
+        weights = (q @ k.mT).softmax(-1)
+        weights.renorm_(1, 0, 0.5)
+        return weights @ v
+
+    model, given = Theirs(way), qkv()
+    with look(model) as seen:
+        model(*given)
+    with pytest.raises(ValueError, match="look: the weights were written into before they were"):
+        seen["Theirs"].weights()
+
+
+@torch.no_grad()
+def test_a_buffer_with_sinks_beside_the_scores_shows_the_keys_alone():
+    def way(q, k, v):
+        logits = torch.zeros(B, H, Q, K + 1)
+        logits[..., 1:] = q @ k.mT
+        logits[..., 0] = 1
+        return logits.softmax(-1)[..., 1:] @ v
+
+    model, (q, k, v) = Theirs(way), qkv()
+    with look(model) as seen:
+        model(q, k, v)
+    expected = torch.cat([torch.ones(B, H, Q, 1), q @ k.mT], -1).softmax(-1)[..., 1:]
+    torch.testing.assert_close(seen["Theirs"].weights(), expected)
+
+
+@pytest.mark.parametrize("move", [
+    lambda scores: scores.flip(-1),
+    lambda scores: scores[..., torch.arange(K - 1, -1, -1)],
+    lambda scores: torch.stack(scores.flip(1).unbind(1), 1),
+], ids=["flip", "index", "stack"])  # fmt: skip
+def test_another_score_is_refused_where_cells_were_moved(move):
+    model, given = Theirs(lambda q, k, v: move(q @ k.mT).softmax(-1) @ v), qkv()
+    words = "expected a model whose queries and keys can be told"
+    with pytest.raises(ValueError, match=words), edit(model, {"Theirs": edits.score(scores.dot)}):
+        model(*given)
 
 
 def test_gradients_flow_through_an_edited_softmax_and_a_look_keeps_no_graph():

@@ -1,0 +1,92 @@
+"""What is known of a tensor that a product became, and tensors among the arguments of a call."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.looking import eager_calls
+from regard.looking.cell_axes import UNKNOWN_AXES, CellAxes
+from regard.looking.eager_calls import CellLayout
+
+
+@dataclass
+class ProductOrigin:
+    """The product that scores come from, and the module that it ran in."""
+
+    places: list[Any]
+    heads: int | None
+    batches: tuple[int, ...]
+    has_edit: bool
+    rows: eager_calls.OperandRows | None
+    is_heads_first: bool = False
+
+
+@dataclass
+class ScoreTrace:
+    """A tensor that a product became on its way through a softmax.
+
+    Args:
+        model_bias: what the tensor would be of a product of zeros, where an edit means it.
+        columns: which of its last axis are keys; None is all of them.
+        has_softmax: whether it went through a softmax.
+        weights: the output of that, or a copy from before it was written into; None in the trace
+            of that very tensor.
+        is_edited: whether an edit changed them.
+        axes: which of its axes are which; of what went into the softmax, from there on.
+        version: that of the softmax's output as it was made.
+    """
+
+    origin: ProductOrigin
+    model_bias: Tensor | None = None
+    columns: tuple[int, int] | None = None
+    has_softmax: bool = False
+    weights: Tensor | None = None
+    is_edited: bool = False
+    axes: CellAxes = UNKNOWN_AXES
+    version: int | None = None
+
+    def rows(self, dims: int) -> eager_calls.OperandRows | None:
+        """The rows of queries and keys, if the last of so many axes is one of them."""
+        rows = self.origin.rows
+        if rows is None or not self.axes.has_rows or self.axes.query_axis(dims) is None:
+            return None
+        return rows if self.axes.right == dims - 1 else lambda: rows()[::-1]
+
+    def columns_at_softmax(self, dims: int) -> tuple[int, int] | None:
+        """First and last column of the keys among the last of so many axes; None is all of them."""
+        return self.columns if self.axes.columns == dims - 1 else None
+
+    def layout(self, shape: torch.Size) -> CellLayout:
+        """The layout of cells of this shape, which go into the softmax or come out of it."""
+        origin = self.origin
+        return CellLayout.of(
+            shape,
+            origin.heads,
+            origin.batches,
+            self.axes.query_axis(len(shape)),
+            is_heads_first=origin.is_heads_first,
+        )
+
+
+def tensors_in(given: Any) -> list[Tensor]:
+    """The tensors among the arguments, in order, also those in lists."""
+    if isinstance(given, Tensor):
+        return [given]
+    if isinstance(given, dict):
+        given = given.values()
+    elif not isinstance(given, list | tuple):
+        return []
+    return [x for part in given for x in tensors_in(part)]
+
+
+def replace_tensors(given: Any, shadows: dict[int, Any]) -> Any:
+    """The arguments with some of their tensors replaced, by id."""
+    if isinstance(given, Tensor):
+        return shadows.get(id(given), given)
+    if isinstance(given, dict):
+        return {name: replace_tensors(x, shadows) for name, x in given.items()}
+    if isinstance(given, list | tuple) and type(given) in (list, tuple):
+        return type(given)(replace_tensors(x, shadows) for x in given)
+    return given
