@@ -4,6 +4,7 @@ A file is believed in nothing: whatever does not fit together is refused in one 
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
 from io import BufferedReader
@@ -19,7 +20,7 @@ from regard import check
 from regard.files import json_memory, write
 from regard.view.axes import Axis, Grid, Points, Slots, Steps, Tokens
 from regard.view.labels import visible
-from regard.view.trace import SCHEMA, Header, Map, Series, Trace, described
+from regard.view.trace import LARGEST_WHOLE, SCHEMA, Header, Map, Series, Trace, described
 
 _KEY = "regard.trace"
 _DTYPES = {
@@ -150,7 +151,11 @@ def _kind(file: Any, name: str) -> tuple[list[int], torch.dtype]:
         raise ValueError(
             f"expected tensors of {', '.join(_DTYPES)}, got {name!r:.80} of {told.get_dtype()}"
         )
-    return told.get_shape(), dtype
+    shape = told.get_shape()
+    # a size of 0 lets the others be anything in a file, but not in the strides of a tensor
+    if math.prod(max(size, 1) for size in shape) >= LARGEST_WHOLE:
+        raise ValueError(f"expected sizes that a tensor can have, got {name!r:.80} of larger ones")
+    return shape, dtype
 
 
 def _tensor(raw: BufferedReader, shape: list[int], dtype: torch.dtype) -> Tensor:

@@ -300,6 +300,15 @@ def test_tensors_of_strange_types_are_refused(path):
         load(made(path, manifest, header, body))
 
 
+@pytest.mark.parametrize("shape", [[2**63, 0], [0, 2**62, 2**62], [2**64 - 1, 0, 1]])
+def test_sizes_that_no_tensor_can_have_are_refused_though_they_hold_nothing(shape, path):
+    manifest, header, _ = taken(path)
+    entry = {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}
+    made(path, manifest, dict.fromkeys(header, entry), b"")
+    with pytest.raises(ValueError, match=r"expected sizes that a tensor can have, got .*$"):
+        load(path)
+
+
 def test_a_tensor_nobody_named_is_refused(path):
     manifest, header, body = taken(path)
     end = len(body)
