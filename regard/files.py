@@ -39,7 +39,7 @@ def plain_file(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     """A file open for reading, and its size.
 
     Raises:
-        ValueError: it is a link, a folder, a pipe or a device; nothing was read of it.
+        ValueError: it is a link, a folder, a pipe, a socket or a device; nothing was read of it.
         OSError: it cannot be opened.
     """
     # a pipe without a writer would wait for one
@@ -49,6 +49,8 @@ def plain_file(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise ValueError(f"expected {path} to be a plain file, got a link") from None
+        if error.errno == errno.ENXIO:
+            raise ValueError(f"expected {path} to be a plain file, got a socket") from None
         raise
     status = os.fstat(opened)
     if not stat.S_ISREG(status.st_mode):

@@ -30,6 +30,8 @@ _WRITING, _GONE = ".writing-", ".gone-"
 _FILE_NAME = re.compile(r"[A-Za-z0-9_]+\.safetensors|state\.json")
 MAX_MANIFEST_BYTES = 2**20
 MAX_POINTER_BYTES = 100
+# No file system has larger files, and a longer number would be repeated in an error.
+MAX_FILE_BYTES = 2**63
 
 
 class DamagedError(ValueError):
@@ -281,7 +283,7 @@ def _is_step(number: Any) -> bool:
 def _are_facts(facts: Any) -> bool:
     kinds = {"bytes": int, "sha256": str}
     given = {key: type(value) for key, value in facts.items()} if isinstance(facts, dict) else {}
-    return given == kinds
+    return given == kinds and 0 <= facts["bytes"] < MAX_FILE_BYTES
 
 
 def _tensors(data: bytes) -> dict[str, Any]:

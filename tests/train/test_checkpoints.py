@@ -2,7 +2,8 @@ import errno
 import hashlib
 import json
 import os
-from contextlib import suppress
+import socket
+from contextlib import chdir, suppress
 
 import pytest
 import torch
@@ -167,6 +168,8 @@ def test_a_manifest_names_files_of_its_own_folder_alone(tmp_path, title, monkeyp
         *({"files": 3}, {"files": {}}, {"files": {"state.json": 7}}, {"best": "x"}, {"best": 1.5}),
         *({"step": "5"}, {"step": None}, {"step": True}, {"step": -5}, {"step": 10**4000}),
         {"files": {"state.json": {"bytes": -1.0, "sha256": "x"}}},
+        {"files": {"state.json": {"bytes": -1, "sha256": "x"}}},
+        {"files": {"state.json": {"bytes": 10**4000, "sha256": "x"}}},
         {"files": {"state.json": {"bytes": True, "sha256": "x"}}},
         {"files": {"state.json": FACTS | {"more": 1}}},
     ],
@@ -186,11 +189,15 @@ def harmed(path, kind):
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
+    elif kind == "socket":
+        # by its name alone: the path of a socket has some hundred letters at most
+        with chdir(path.parent), socket.socket(socket.AF_UNIX) as line:
+            line.bind(path.name)
     else:
         path.symlink_to("/dev/zero" if kind == "device" else path.parent.parent / "elsewhere")
 
 
-@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "link"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "link", "socket"])
 @pytest.mark.parametrize("file", ["model.safetensors", "state.json", "manifest.json"])
 def test_what_is_no_plain_file_is_not_read(tmp_path, file, kind):
     harmed(saved(tmp_path, 5) / name(5) / file, kind)
@@ -198,7 +205,7 @@ def test_what_is_no_plain_file_is_not_read(tmp_path, file, kind):
         load(tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "link"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "link", "socket"])
 def test_a_pointer_that_is_no_plain_file_is_damaged(tmp_path, kind):
     harmed(saved(tmp_path / "run", 5) / "latest", kind)
     with pytest.raises(DamagedError, match=r"latest is damaged .* the checkpoint of step 5 is"):
