@@ -152,7 +152,9 @@ def of_weights(select: Spec, answer: Answer, off: Array, of: Units) -> Array:
     below, log = below_and_log(logits, answer.weights > 0 if select[0] == "top_k" else seen)
     moved = of_softmax(log, off)
     # exp(s) itself is off by eps times the distance from the largest score, at most some 100
-    relative = (8 + K / 2 + np.minimum(below, 750)) * of.weights + of.reading + away
+    # a fused kernel rounds to the nearest, and one key that is seen alone weighs 1 exactly
+    read = of.reading / 2 * (answer.seen.sum(-1, keepdims=True) > 1)
+    relative = (8 + K / 2 + np.minimum(below, 750)) * of.weights + read + away
     room = factor * (moved + (np.exp(log) + moved) * np.minimum(relative, 50))
     if of.reading == EPS["float16"]:  # whose smallest numbers are a fixed step apart
         room = room + 2.0**-24

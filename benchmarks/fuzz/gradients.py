@@ -34,7 +34,8 @@ def check(call: Call, value: Tensor, leaves: list[Tensor], of: Any) -> None:
     for i, each in enumerate(mine):
         if not each.isfinite().all() and is_tame(call):
             raise Wrong(f"gradient of input {i} is not finite")
-    if call.edits and call.dtype == "float64" and can_be_judged(call, edited=True):
+    wide = call.dtype == "float64" or (call.dtype == "float32" and not call.autocast)
+    if call.edits and wide and can_be_judged(call, edited=True):
         confirm_edited(call, direction, mine, of)
         return
     if not can_be_judged(call):
@@ -156,8 +157,8 @@ def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Ar
     a score are, where a kernel is fused and where heads share their keys; else sums are wide.
 
     What flows back into the scores is a difference of numbers as large as `terms`; each is off by
-    the spacing of the dtype and by what the weights are off. That noise, with random signs, is sent
-    on to the leaves.
+    the spacing of the dtype, half of it in each of two roundings, and by what the weights are off.
+    That noise, with random signs, is sent on to the leaves.
     """
     made, leaves = differentiable(call, torch.float64)
     found = plain.attention(call, torch.float64, made, exact.seen)
@@ -170,7 +171,7 @@ def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Ar
     off = np.where(exact.seen, bounds.of_scores(call, of, exact), 0)
     grouped = call.k.shape[1] != call.full[1]
     between = of.stored if of.factors or of.reading or grouped else of.weights
-    spread = off.max(-1, keepdims=True) + 2 * between
+    spread = off.max(-1, keepdims=True) + between
     terms, of_factor = flowing(call, g, exact), 0.0
     if call.select[0] == "gaussian":
         of_factor = bounds.of_distance(call.select, call.full[3], of.weights)
@@ -243,7 +244,7 @@ def flowing(call: Call, g: Tensor, exact: Answer) -> Array:
 
 
 def confirm_edited(call: Call, g: Tensor, mine: Any, of: Any) -> None:
-    """Hold our float64 gradients under an edit to the slope of the numpy truth."""
+    """Hold our gradients under an edit, in float32 or better, to the slope of the numpy truth."""
     chosen = [each[1] for each in call.edits if each[0] == "select"]
     judged = replace(call, select=chosen[0]) if chosen else call
     with np.errstate(all="ignore"):
@@ -265,7 +266,8 @@ def confirm_edited(call: Call, g: Tensor, mine: Any, of: Any) -> None:
     if small and call.function in ("logits", "log_probability"):
         call.notes.add("gradient of the log of a weight that all but vanishes")
         return
-    confirm(call, g, [each.numpy() for each in mine], exact, edited=True)
+    mine = [each.double().numpy() for each in mine]
+    confirm(call, g, mine, exact, WIDE if call.dtype == "float64" else of, edited=True)
 
 
 def confirm(
@@ -273,14 +275,15 @@ def confirm(
     g: Tensor,
     true: list[Array],
     exact: Answer,
+    of: bounds.Units = WIDE,
     *,
     edited: bool = False,
 ) -> None:
-    """Hold float64 gradients to the slope of the numpy truth along a random direction.
+    """Hold gradients to the slope of the numpy truth along a random direction.
 
     Both are sums over all scores of what flows back into a score, times how it moves. What flows
-    back is a difference of numbers as large as `terms`, each off by the spacing and by what float64
-    leaves open of the scores: where it cancels, no more than that can be asked of either.
+    back is a difference of numbers as large as `terms`, each off by the spacing and by what
+    rounding leaves open of the scores: where it cancels, no more can be asked of either.
     """
     random = np.random.default_rng(call.direction_seed + 2)
     ways: list[Array] = []
@@ -305,10 +308,11 @@ def confirm(
     parts = [float((a * b).sum()) for a, b in zip(true, ways, strict=True)]
     size = sum(float(np.abs(a * b).sum()) for a, b in zip(true, ways, strict=True))
     size += float(np.abs(slopes).sum()) / STEP + 1e-6 * float(np.abs(weight * reach).sum())
-    noise = slope_noise(call, g, exact, found.logits.imag / STEP)
+    noise = slope_noise(call, g, exact, found.logits.imag / STEP, of)
     if noise > 0.1 * size:
-        call.notes.add("slope that float64 leaves open by more than a tenth")
-    slack = 1e-7 if edited else 1e-8
+        call.notes.add("slope that rounding leaves open by more than a tenth")
+    # sums over queries and keys, in float64 beneath what is asked anyway
+    slack = (1e-7 if edited else 1e-8) + (sum(call.full) + 8) * of.weights
     if not abs(sum(parts) - slope) <= slack * size + noise + 1e-200:
         whose = "gradients under an edit" if edited else "gradients of plain PyTorch"
         raise Wrong(
@@ -328,11 +332,11 @@ def log_of_shares(call: Call, weights: Array) -> Array:
     return np.where(call.index >= 0, at, 0)
 
 
-def slope_noise(call: Call, g: Tensor, exact: Answer, moved: Array) -> float:
-    """How far rounding of float64 may move a slope; `moved` is how each score moves with a step."""
-    eps = bounds.EPS["float64"]
+def slope_noise(call: Call, g: Tensor, exact: Answer, moved: Array, of: bounds.Units) -> float:
+    """How far rounding may move a slope; `moved` is how each score moves with a step."""
+    eps = of.weights
     with np.errstate(all="ignore"):
-        off = np.where(exact.seen, bounds.of_scores(call, WIDE, exact), 0)
+        off = np.where(exact.seen, bounds.of_scores(call, of, exact), 0)
         spread = np.minimum(2 * off.max(-1, keepdims=True) + (call.full[3] + 8) * eps, 2.0)
         steps = np.abs(np.where(exact.seen, moved, 0)).max(-1, keepdims=True, initial=0)
         return 2 * float(np.nansum(flowing(call, g, exact) * spread * steps))
@@ -361,7 +365,9 @@ def compare(i: int, got: Tensor, true: Array, their: Array, rough: float, call: 
     their = np.where(np.isfinite(their), their, true)
     error, plain_error = np.abs(mine - true), float(np.abs(their - true).max())
     wide = min(bounds.EPS[dtype], bounds.EPS["float32"]) if dtype != "float64" else 1e-12
-    limit = rough + 4 * wide * float(np.abs(true).max()) + bounds.EPS[dtype] * np.abs(true) + 1e-37
+    # rounded once, to the nearest: half a spacing
+    limit = rough + 4 * wide * float(np.abs(true).max()) + 1e-37
+    limit = limit + bounds.EPS[dtype] / 2 * np.abs(true)
     if may_err_as_plain(call, i):
         limit = limit + 2 * plain_error
     if call.dtype == "float16":

@@ -91,7 +91,8 @@ def compare(
     beyond = np.abs(exact) >= bounds.LARGEST[dtype] * (1 - stored)
     with np.errstate(all="ignore"):
         error = np.abs(mine - exact)
-        limit = allowed + stored * np.abs(exact) + 4 * bounds.SMALLEST[dtype]
+        # rounded once, to the nearest: half a spacing
+        limit = allowed * (1 + stored) + stored / 2 * np.abs(exact) + 4 * bounds.SMALLEST[dtype]
         right = np.where(infinite, mine == exact, error <= limit)
         right |= beyond & (np.sign(mine) == np.sign(exact)) & (np.abs(mine) > np.abs(exact) * 0.9)
     if not right.all():
@@ -220,9 +221,17 @@ def open_choice(call: Call, exact: Answer, off: Array) -> tuple[Array, Array, in
     n = spec[1] if spec[0] == "top_k" else 1
     low = np.where(exact.seen, exact.logits - off, -np.inf)
     high = np.where(exact.seen, exact.logits + off, -np.inf)
-    rivals = (high[..., None, :] >= low[..., :, None]).sum(-1) - 1
-    better = (low[..., None, :] > high[..., :, None]).sum(-1)
-    return exact.seen & (rivals < n), ~exact.seen | (better >= n), n
+    rival = high[..., None, :] >= low[..., :, None]
+    better = low[..., None, :] > high[..., :, None]
+    # equals that nothing rounds, as scores of zeros are, are cut by order
+    sure = exact.seen & (off == 0)
+    equal = (exact.logits[..., None, :] == exact.logits[..., :, None]) & sure[..., None, :]
+    equal &= sure[..., :, None]
+    earlier = np.tri(exact.logits.shape[-1], k=-1, dtype=bool)
+    rival &= ~equal | earlier
+    better |= equal & earlier
+    rivals, betters = rival.sum(-1) - ~sure, better.sum(-1)
+    return exact.seen & (rivals < n), ~exact.seen | (betters >= n), n
 
 
 def effective_select(call: Call) -> Any:
@@ -296,13 +305,7 @@ def check_draw(call: Call, result: ours.Result, exact: Answer) -> None:
             raise Wrong("sampled: weights are not one-hot on a key that is seen")
         if (value.astype(bool) & ~possible).any() and call.dtype in ("float32", "float64"):
             raise Wrong("sampled: a key was drawn that is all but impossible")
-        best = exact.weights.max(-1, initial=0)
-        hit = (value * (exact.weights == best[..., None])).sum(-1)
-        count = (exact.weights == best[..., None]).sum(-1) * best
-        open_rows = exact.seen.any(-1) & (call.tags["magnitude"] == "one") & (not call.autocast)
-        surplus = np.where(open_rows, hit - count, 0)
-        spread = np.where(open_rows, count * (1 - count), 0)
-        call.luck = float(surplus.sum()), float(spread.sum())
+        call.luck = luck(call, exact, value)
         return
     eps = units(call).stored
     near = np.abs(value[..., None, :] - v[:, :, None]) <= eps * np.abs(v[:, :, None]) + 1e-37
@@ -310,6 +313,20 @@ def check_draw(call: Call, result: ours.Result, exact: Answer) -> None:
     blind = np.where(exact.seen.any(-1, keepdims=True), 0, value)
     if not fits.all() or blind.any():
         raise Wrong("sampled: what is read is not the value of one key that is seen")
+    apart = np.abs(v[:, :, :, None] - v[:, :, None]) > 4 * eps * np.abs(v).max(initial=0)
+    if v.size and (apart.any(-1) | np.eye(v.shape[2], dtype=bool)).all():  # each tells its key
+        call.luck = luck(call, exact, near.all(-1) & exact.seen)
+
+
+def luck(call: Call, exact: Answer, drawn: Array) -> tuple[float, float]:
+    """How much oftener than expected the likeliest key of a row was drawn, and the variance."""
+    best = exact.weights.max(-1, initial=0)
+    hit = (drawn * (exact.weights == best[..., None])).sum(-1)
+    count = (exact.weights == best[..., None]).sum(-1) * best
+    open_rows = exact.seen.any(-1) & (call.tags["magnitude"] == "one") & (not call.autocast)
+    surplus = np.where(open_rows, hit - count, 0)
+    spread = np.where(open_rows, count * (1 - count), 0)
+    return float(surplus.sum()), float(spread.sum())
 
 
 def check_look(call: Call, result: ours.Result, exact: Answer) -> None:
@@ -333,6 +350,8 @@ def check_look(call: Call, result: ours.Result, exact: Answer) -> None:
             room = room if (must | may_not)[b, h, queries].all() else 1.0 + room
         if not difference <= room:
             raise Wrong(f"look: rows differ from weights by {difference:.1e}")
+    if result.top is not None:
+        check_summaries(call, result, exact)
     if effective_select(call)[0] == "sampled":
         read = seen.double().numpy() @ truth.share_heads(call.v, call.full[1])
         if call.function == "attend":
@@ -342,6 +361,27 @@ def check_look(call: Call, result: ours.Result, exact: Answer) -> None:
     of = units(call, formed=True)
     exact = resolved(call, result, exact, units(call), look=True)
     compare(call, "look", seen, exact.weights, 2 * floor(call, exact, of)["weights"], of.stored)
+
+
+def check_summaries(call: Call, result: ours.Result, exact: Answer) -> None:
+    """The best keys and the entropy of a look are those of its weights."""
+    of, seen = units(call, formed=True), result.seen.double()
+    room = 2 * floor(call, exact, of)["weights"].max(initial=0) + 2 * of.stored
+    if effective_select(call)[0] in DISCRETE:  # of a tie they may choose another key
+        must, may_not, _ = open_choice(call, exact, bounds.of_scores(call, of, exact))
+        room = room if (must | may_not).all() else 1.0 + room
+    weights, keys = result.top.weights.double(), result.top.keys
+    best = seen.sort(-1, descending=True).values[..., : keys.shape[-1]]
+    there = seen.gather(-1, keys)
+    difference = max((weights - best).abs().max().item(), (weights - there).abs().max().item())
+    if not difference <= room:
+        raise Wrong(f"look: top differs from weights by {difference:.1e}")
+    # no summand of an entropy is steeper than between 0 and what its weight may be off
+    steepest = room * (1 - np.log(min(room, 1.0))) if room else 0.0
+    allowed = call.full[3] * (steepest + 4 * bounds.EPS["float32"])
+    difference = (result.entropy.double() - torch.special.entr(seen).sum(-1)).abs().max().item()
+    if not difference <= allowed:
+        raise Wrong(f"look: entropy differs from that of weights by {difference:.1e}")
 
 
 def same_bits(a: Tensor, b: Tensor | None) -> bool:

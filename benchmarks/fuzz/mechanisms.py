@@ -119,7 +119,8 @@ def _simple_rule(draw: Draw, name: str, full: tuple[int, int, int, int]) -> Spec
         centre = draw.random.uniform(-2, K + 1, (B, H, Q))
         if draw.chance(0.5):
             centre = np.round(centre * 4) / 4  # so that some keys stand on the edge
-        return name, rounded(centre, "float32"), draw.of((0, 0.5, 1, 1.25, 2, 7.0))
+        dtype = draw.of(("float32", "bfloat16"))
+        return name, rounded(centre, dtype), draw.of((0, 0.5, 1, 1.25, 2, 7.0))
     if name == "mask":
         shape = [n if draw.chance(0.6) else 1 for n in full]
         return name, draw.mask(*shape[draw.whole(0, 4) :])
@@ -152,7 +153,8 @@ def select(draw: Draw, call: Any) -> Spec:
         return name, draw.of((1, 2, 3, 5, 20))
     if name == "gaussian":
         centre = draw.random.uniform(-1, call.full[3] + 1, call.full[:3])
-        return name, rounded(centre, "float32"), draw.of((0.5, 1.0, 2.5, 20.0))
+        dtype = draw.of(("float32", "float32" if call.dtype == "float64" else call.dtype))
+        return name, rounded(centre, dtype), draw.of((0.5, 1.0, 2.5, 20.0))
     return (name,)
 
 
@@ -172,7 +174,7 @@ def edits(draw: Draw, call: Any) -> tuple[Spec, ...]:
     def cell() -> tuple[int | None, int]:
         return draw.of((None, draw.whole(0, Q - 1))), draw.whole(0, K - 1)
 
-    sums_to_one = call.select[0] not in ("gaussian", "sampled")
+    sums_to_one = call.select[0] != "sampled"
     made = {
         "score": lambda: ("score", draw.of((("dot", 0.5), ("scaled_dot",), ("cosine", 2.0)))),
         "hide": lambda: ("hide", tuple(cell() for _ in range(draw.whole(1, 3))), heads()),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import regard
-from benchmarks.fuzz.chance import DTYPES
+from benchmarks.fuzz.chance import DTYPES, rounded
 from benchmarks.fuzz.draws import Call, spoiled
 from benchmarks.fuzz.plain import arrays
 from benchmarks.fuzz.truth import Array, Spec
@@ -28,6 +28,8 @@ class Result:
     rows: Any = None  # weights of some queries of one head
     picked: tuple[int, int, list[int]] | None = None
     unlooked: Tensor | None = None
+    top: Any = None  # the two best keys of each query and their weights
+    entropy: Any = None  # of each query (B, H, Q)
 
 
 class Probe(nn.Module):
@@ -58,6 +60,12 @@ def score(spec: Spec) -> Any:
     return made[name](*given)
 
 
+def narrowest(x: Array) -> Tensor:
+    """Numbers in bfloat16 if it holds them all, else in float32."""
+    fits = np.array_equal(rounded(x, "bfloat16"), x)
+    return torch.from_numpy(x).to(torch.bfloat16 if fits else torch.float32)
+
+
 def rule(spec: Spec | None) -> Any:
     if spec is None:
         return None
@@ -68,7 +76,7 @@ def rule(spec: Spec | None) -> Any:
         "prefix": rules.prefix,
         "padding": lambda lengths, side: rules.padding(torch.from_numpy(lengths), side=side),
         "documents": lambda ids: rules.documents(torch.from_numpy(ids)),
-        "around": lambda centre, reach: rules.around(torch.from_numpy(centre).float(), reach),
+        "around": lambda centre, reach: rules.around(narrowest(centre), reach),
         "at": lambda inner, places: rules.at(rule(inner), torch.from_numpy(places)),
         "mask": lambda mask: torch.from_numpy(np.array(mask)),
         "both": lambda *inner: rules.both(*map(rule, inner)),
@@ -134,6 +142,12 @@ def strided(x: Tensor, form: str) -> Tensor:
     return x[:1].expand(x.shape) if form == "expanded" else x
 
 
+def unread_places(keys: Array, queries: Array, i: int, x: Tensor) -> Tensor:
+    """Where input i may hold anything: keys no query sees (B, K), queries that see none."""
+    hidden = np.broadcast_to(keys[:, None], x.shape[:3]) if i in (1, 2) else queries
+    return torch.from_numpy(np.array(hidden))
+
+
 def tensors(call: Call, *, spoil: bool) -> tuple[Any, list[Tensor]]:
     """q, k, v, score, select and bias with tensors in them, and the tensors in their order."""
     found: list[Tensor] = []
@@ -151,7 +165,7 @@ def tensors(call: Call, *, spoil: bool) -> tuple[Any, list[Tensor]]:
     arrays(call.select, note)
     if call.bias is not None:
         bias_at = len(order)
-    if centre_at >= 0 and call.dtype != "float64":
+    if centre_at >= 0 and not np.array_equal(rounded(call.select[1], call.dtype), call.select[1]):
         others[centre_at] = torch.float32
     if bias_at >= 0:
         others[bias_at] = DTYPES[call.bias_dtype]
@@ -160,9 +174,8 @@ def tensors(call: Call, *, spoil: bool) -> tuple[Any, list[Tensor]]:
     def tensor(x: Array) -> Tensor:
         i = len(found)
         made = torch.from_numpy(np.array(x)).to(others[i])
-        if dirty is not None and i < 3:
-            hidden = np.broadcast_to(dirty[0][:, None], made.shape[:3]) if i else dirty[1]
-            made[torch.from_numpy(np.array(hidden))] = call.spoil
+        if dirty is not None and i in (0, 1, 2, centre_at):
+            made[unread_places(*dirty, i, made)] = call.spoil
         if i < 3:
             made = strided(made, call.strides if dirty is None else "plain")
         if i < 3 and call.gradient:
@@ -242,6 +255,8 @@ def run(call: Call, backend: str) -> Result:
             b, h = call.direction_seed % call.full[0], call.direction_seed % call.full[1]
             queries = sorted({0, call.full[2] - 1, call.direction_seed % call.full[2]})
             result.rows, result.picked = sight.rows(b, h, queries), (b, h, queries)
+        if min(call.full) > 0:
+            result.top, result.entropy = sight.top(2), sight.entropy()
     return result
 
 

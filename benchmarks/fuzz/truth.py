@@ -341,8 +341,9 @@ def force(weights: Array, seen: Array, cell: Array, value: float) -> Array:
     some = left.real > 0
     others = seen & ~cell
     count = others.sum(-1, keepdims=True)
-    scaled = rest / np.where(some, left, 1) * (total - value)
-    alike = others * ((total - value) / np.maximum(count, 1))
+    room = np.where(total.real > value, total - value, 0)
+    scaled = rest / np.where(some, left, 1) * room
+    alike = others * (room / np.maximum(count, 1))
     changed = np.where(cell, value, np.where(some, scaled, alike))
     return np.where(cell.any(-1, keepdims=True), changed, weights)
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from benchmarks.fuzz import campaign, draws, truth
+from regard import door
 from regard.functional import attention, biases, edited, precision, rules, scores, selects
 from regard.kernels import additive_tiled, chunked, sdpa
 from regard.looking import sight
@@ -163,6 +164,72 @@ def bias_gradient_of_the_last_block(monkeypatch):
     monkeypatch.setattr(additive_tiled, "fold", fold)
 
 
+def last_of_equal_keys(monkeypatch):
+    def best(s):
+        value, index = s.detach().flip(-1).max(-1)
+        return torch.where(value == -torch.inf, -1, s.shape[-1] - 1 - index)
+
+    monkeypatch.setattr(selects, "_best", best)
+
+
+def weights_cut_to_bfloat16_instead_of_rounded(monkeypatch):
+    def cut(call, found):
+        found = before(call, found)
+        if call.q.dtype != torch.bfloat16 or found.dtype != torch.float32:
+            return found
+        return (found.detach().view(torch.int32) & -(1 << 16)).view(torch.float32)
+
+    before = door.heard
+    monkeypatch.setattr(door, "heard", cut)
+
+
+def half_precision_off_by_half_a_percent(monkeypatch):
+    before = sdpa._call
+    share = {torch.bfloat16: 1.005}
+    monkeypatch.setattr(sdpa, "_call", lambda q, *rest: before(q, *rest) * share.get(q.dtype, 1))
+
+
+def distance_to_a_centre_in_half_precision(monkeypatch):
+    monkeypatch.setattr(rules, "wide", lambda x: x)
+
+
+def centre_of_a_query_that_sees_nothing(monkeypatch):
+    def weights(self, s):
+        apart = (torch.arange(s.shape[-1]) - self.centre[..., None]) / self.width
+        return selects.softmax(s) * torch.exp(-apart.square() / 2)
+
+    monkeypatch.setattr(selects.Gaussian, "__call__", weights)
+
+
+def forced_rows_that_sum_to_one(monkeypatch):
+    def forced(self, s):
+        weights = before(self, s)
+        return weights / weights.sum(-1, keepdim=True).clamp_min(1e-30)
+
+    before = edited.Forced.__call__
+    monkeypatch.setattr(edited.Forced, "__call__", forced)
+
+
+def heat_without_a_gradient_in_float32(monkeypatch):
+    def heated(self, s):
+        return before(self, s.detach() if s.dtype == torch.float32 else s)
+
+    before = edited.Heated.scores
+    monkeypatch.setattr(edited.Heated, "scores", heated)
+
+
+def best_keys_of_a_look_in_another_order(monkeypatch):
+    before = sight.Sight.top
+    monkeypatch.setattr(
+        sight.Sight, "top", lambda self, k: sight.Top(*(x.flip(-1) for x in before(self, k)))
+    )
+
+
+def entropy_of_a_look_in_bits(monkeypatch):
+    before = sight.Sight.entropy
+    monkeypatch.setattr(sight.Sight, "entropy", lambda self: before(self) * 1.4427)
+
+
 # Bugs that few calls show, each with one that does.
 RARE = [
     (half_precision_off_by_two_percent, 44),
@@ -173,6 +240,15 @@ RARE = [
     (logs_without_a_gradient, 388),
     (autocast_in_the_reference, 11),
     (bias_gradient_of_the_last_block, 3844),
+    (last_of_equal_keys, 52),
+    (weights_cut_to_bfloat16_instead_of_rounded, 27),
+    (half_precision_off_by_half_a_percent, 44),
+    (distance_to_a_centre_in_half_precision, 759),
+    (centre_of_a_query_that_sees_nothing, 439),
+    (forced_rows_that_sum_to_one, 392),
+    (heat_without_a_gradient_in_float32, 1379),
+    (best_keys_of_a_look_in_another_order, 9),
+    (entropy_of_a_look_in_bits, 76),
 ]
 
 
