@@ -58,7 +58,7 @@ def call(seed: int, number: int) -> Call:
     dtype = draw.of(tuple(DTYPES), (3, 4, 2, 1.5))
     shape = _sizes(draw)
     apart = Draw(seed, number, 1)
-    if apart.chance(0.01):  # one query of very many heads, as where a token is decoded
+    if apart.chance(0.03):  # one query of very many heads, as where a token is decoded
         D, Dv = apart.of((1, 5, 8)), apart.of((1, 3))
         shape = apart.of((2, 3)), 64, apart.of((64, 64, 16)), 1, apart.of((16, 19)), D, Dv, "heads"
     size = _magnitude(draw, dtype)

@@ -230,12 +230,17 @@ def entropy_of_a_look_in_bits(monkeypatch):
     monkeypatch.setattr(sight.Sight, "entropy", lambda self: before(self) * 1.4427)
 
 
+def decoded_without_a_mask(monkeypatch):
+    before = sdpa._product
+    monkeypatch.setattr(sdpa, "_product", lambda q, k, v, mask, s: before(q, k, v, None, s))
+
+
 # Bugs that few calls show, each with one that does.
 RARE = [
     (half_precision_off_by_two_percent, 44),
     (next_of_nearly_equal_keys, 574),
     (table_summed_in_half_precision, 4077),
-    (chunks_at_the_first_places, 597),
+    (chunks_at_the_first_places, 523),
     (decoded_with_another_scale, 147),
     (logs_without_a_gradient, 388),
     (autocast_in_the_reference, 11),
@@ -249,6 +254,7 @@ RARE = [
     (heat_without_a_gradient_in_float32, 1379),
     (best_keys_of_a_look_in_another_order, 9),
     (entropy_of_a_look_in_bits, 76),
+    (decoded_without_a_mask, 5966),
 ]
 
 
