@@ -7,7 +7,7 @@ What is looked at is the softmax's own output; what is edited is put in its plac
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
@@ -83,17 +83,12 @@ class EagerAttention:
         self._merges.clear()
         self._last_projection = None
 
-    @property
-    def is_following(self) -> bool:
-        """True if any tensor is followed."""
-        return bool(self._traces)
-
-    def can_pass(self, func: Any) -> bool | None:
-        """True if a function always passes, False if only while nothing is followed, else None."""
+    def obstacles(self, func: Any) -> Collection[Any]:
+        """A collection that is empty whenever `func` needs no `run`; it changes with the calls."""
         kind, name = self._kinds.get(func) or self._kind_of(func)
         if kind in (KIND_PRODUCT, KIND_PROJECTION) or name in MERGE_NAMES:
-            return None
-        return kind == KIND_OTHER
+            return (name,)
+        return () if kind == KIND_OTHER else self._traces
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The output of the function; that of a softmax may be edited."""

@@ -52,11 +52,8 @@ class Editing:
         if source is None or not has_keys(source.tensors, source.keys):
             self._asked.setdefault(name, _CallCounts())
             return
-        make, tensors, keys, _ = source
-        q, k = tensors[0], tensors[keys or 0]
-        self._note_call(
-            q, k, (lambda: written_key_count(make(*tensors))) if len(tensors) > 2 else None
-        )
+        q, k = source.tensors[0], source.tensors[source.keys or 0]
+        self._note_call(q, k, source.count_written if len(source.tensors) > 2 else None)
 
     def note_row_move(self, parents: Tensor, *, followed: bool) -> None:
         """Note that rows of a batch may have been moved: row b goes on from row `parents[b]`."""

@@ -20,7 +20,8 @@ from regard.functional.edited import drawn
 from regard.functional.rules import at, both, causal
 from regard.functional.scores import Dot
 from regard.looking import native, nested
-from regard.looking.record import Source, unreadable_source, unwrap_tensor
+from regard.looking.key_origins import Origin
+from regard.looking.record import Source, unreadable_source, unwrap_tensor, visible_key_count
 
 Join = Callable[[Tensor], Tensor]
 
@@ -42,26 +43,60 @@ def of_sdpa(
 ) -> Source:
     """A call of `scaled_dot_product_attention`, and the tensors that it is made from."""
     # a marker such as CausalBias is a Tensor too, but has nothing in it to guard
-    given = [query, key] if attn_mask is None or _marks(attn_mask) else [query, key, attn_mask]
+    mask = None if _marks(attn_mask) else attn_mask
+    given = [query, key] if mask is None else [query, key, mask]
 
-    def make(query: Tensor, key: Tensor, mask: Any = attn_mask) -> Call:
+    # what is kept must not hold the mask itself, which may have a graph
+    marker = attn_mask if mask is None else None
+
+    def make(query: Tensor, key: Tensor, mask: Any = marker) -> Call:
         return _sdpa(query, key, None, mask, is_causal, scale, enable_gqa)
 
-    return Source(make, [x.detach() for x in given], keys=1)
+    return Source(
+        make,
+        [x.detach() for x in given],
+        keys=1,
+        written=None if mask is None else partial(_written_key_count, query.dtype, key, mask),
+    )
 
 
-def read_source(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Source:
-    """The source of a call of PyTorch's, read as one of ours.
+def why() -> Why:
+    """Why PyTorch's own backend ran."""
+    return WHY
+
+
+def read_source(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: Origin | None = None
+) -> Source:
+    """The source of a call of PyTorch's, read as one of ours; `origin` is that of its keys.
 
     Nothing is raised here, in the middle of a model: what cannot be read says so when it is made.
     """
     try:
         for x in (*args, *kwargs.values()):
-            unwrap_tensor(x)
-        source = SEEN[func](*args, **kwargs)
+            if isinstance(x, Tensor):
+                unwrap_tensor(x)
+        made = SEEN[func](*args, **kwargs)
+        tensors = [unwrap_tensor(x) for x in made.tensors]
     except Exception as error:
-        source = unreadable_source(str(error))
-    return source._replace(make=partial(_make_call, func.__name__, source.make))
+        made, tensors = unreadable_source(str(error)), []
+    make = partial(_make_call, func.__name__, made.make)
+    return Source(make, tensors, made.keys, origin, made.written)
+
+
+def _written_key_count(dtype: torch.dtype, key: Tensor, mask: Tensor) -> int:
+    K = key.shape[-2]
+    if not mask.dim() or mask.shape[-1] != K:
+        return K
+    # the mask is added to scores of the queries' dtype
+    return visible_key_count([mask if mask.dtype == torch.bool else mask.to(dtype)], K)
+
+
+def sdpa_keys(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The keys that `scaled_dot_product_attention` is called with; None for another function."""
+    if func not in SDPA_FUNCTIONS:
+        return None
+    return args[1] if len(args) > 1 else kwargs.get("key")
 
 
 def _make_call(name: str, make: Callable[..., Call], *tensors: Tensor) -> Call:

@@ -6,8 +6,9 @@ grows, one that lets its oldest keys go, and one that is written in place are al
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,8 +32,7 @@ class RowMove:
     followed: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class KeySpan:
+class KeySpan(NamedTuple):
     """The keys of a log that belong to one call.
 
     Args:
@@ -115,9 +115,9 @@ class KeyLog:
         """
         if not self._can_continue(k):
             return None
-        given = _to_bits(k)
         if not row_moves and prefix_id is not None and self._is_grown(k, new, prefix_id):
-            return self._add_call(given, self.last.start, self.last.stop + new, True)
+            return self._add_call(_to_bits(k), self.last.start, self.last.stop + new, True)
+        given = _to_bits(k)
         written = given[:, :, :used]
         for move in row_moves:
             if found := self._find_continuation(written, new, move.parents):
@@ -147,9 +147,8 @@ class KeyLog:
         self._cuts.append((found, self._all_keys()[:, :, found:].clone()))
         taken_back, self.length = self.length - found, found
         start = found - stays
-        self.last = replace(
-            self._add_call(_to_bits(k), start, start + used, True), taken_back=taken_back
-        )
+        call = self._add_call(_to_bits(k), start, start + used, True)
+        self.last = call._replace(taken_back=taken_back)
         return self.last
 
     def matching_rows(self, k: Tensor, new: int, used: int) -> Tensor | None:
@@ -210,7 +209,7 @@ class KeyLog:
             return False
         if self._reference is not None and self._reference[0].shape[1] != k.shape[1]:
             self._copy_first(_to_bits(self._reference[0]))
-        return k.shape[1] % self._all_keys().shape[1] == 0
+        return self._buffer is None or k.shape[1] % self._buffer.shape[1] == 0
 
     def release_spare_memory(self) -> None:
         """Free the buffer's room for more keys: none are expected."""
@@ -272,8 +271,10 @@ class KeyLog:
                 self._copy_first(_to_bits(self._reference[0]))
             self._append(given[:, :, self.length - start : stop - start])
             self.length = stop
-        K, H = given.shape[2], given.shape[1]
-        moves, cuts = len(self.moves), len(self._cuts)
+        return self._add_span(start, stop, given, is_grown)
+
+    def _add_span(self, start: int, stop: int, k: Tensor, is_grown: bool) -> KeySpan:
+        moves, cuts, (_, H, K, _) = len(self.moves), len(self._cuts), k.shape
         self.last = KeySpan(self, start, stop, K, H, moves, is_grown, True, cuts)
         return self.last
 

@@ -5,7 +5,6 @@ by the versions that PyTorch counts, they need not be compared to know what they
 """
 
 import weakref
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -62,8 +61,3 @@ class KeyOrigins:
         key, found, origin = id(k), self._origins, Origin(self._count, prefix_id)
         found[key] = weakref.ref(k, lambda _: found.pop(key, None)), k._version, origin
         return origin
-
-
-def sdpa_keys(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The keys among the arguments of `scaled_dot_product_attention`."""
-    return args[1] if len(args) > 1 else kwargs.get("key")

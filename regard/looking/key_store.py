@@ -154,7 +154,9 @@ class KeyStore:
     ) -> Placement | None:
         """The placement of a call whose keys equal or continue those of a log; else None."""
         # uses of a shared layer may have the same memory
-        logs = sorted(self._logs[name], key=lambda log: log.use != entry.time)
+        logs = self._logs[name]
+        if len(logs) > 1:
+            logs = sorted(logs, key=lambda log: log.use != entry.time)
         if entry.time in self._shared_entries:
             logs = [log for log in logs if log.use == entry.time]
         elif new == used and entry.time == 1:
@@ -191,11 +193,8 @@ class KeyStore:
 
     def _moves_since_last_call(self, log: KeyLog, k: Tensor) -> list[RowMove]:
         """The row moves of this batch size since the last call of a log."""
-        return [
-            move
-            for move in self._row_moves[log.move_count_at_last_call :]
-            if len(move.parents) == len(k)
-        ]
+        moves = self._row_moves[log.move_count_at_last_call :]
+        return [move for move in moves if len(move.parents) == len(k)]
 
 
 def _has_spare_room(logs: list[KeyLog], k: Tensor) -> bool:
@@ -206,16 +205,16 @@ def _has_spare_room(logs: list[KeyLog], k: Tensor) -> bool:
 
 def has_keys(tensors: list[Tensor], keys: int | None) -> bool:
     """True if the tensors of a call are queries and keys that can be compared and kept apart."""
-    if (
-        keys is None
-        or any(x.is_nested for x in tensors)
-        or tensors[0].dim() != 4
-        or tensors[keys].dim() != 4
-    ):
+    if keys is None:
         return False
-    k = tensors[keys]
-    plain = type(k) is Tensor and k.layout == torch.strided and k.device.type != "meta"
-    followed = torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack()
-    if not plain or followed or not k.is_floating_point() or len(k) != len(tensors[0]):
+    for x in tensors:
+        if x.is_nested:
+            return False
+    q, k = tensors[0], tensors[keys]
+    if q.dim() != 4 or k.dim() != 4 or q.shape[0] != k.shape[0]:
+        return False
+    if type(k) is not Tensor or k.layout != torch.strided or k.is_meta or not k.is_floating_point():
+        return False
+    if torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack():
         return False
     return not (k.is_cuda and torch.cuda.is_current_stream_capturing())

@@ -21,7 +21,6 @@ from regard.looking.record import (
     Source,
     unreadable_source,
     without_spare_memory,
-    written_key_count,
 )
 from regard.looking.sight import Sight
 
@@ -77,7 +76,7 @@ class Seen:
         self._keys.clear()
 
     def release_spare_memory(self) -> None:
-        """Free the memory that is reserved for further keys."""
+        """Copy the keys that are shared with a cache, and free what is reserved for more."""
         calls = (kept for calls in self._kept.values() for kept in calls)
         for log in {kept.span.log for kept in calls if kept.span is not None}:
             log.release_spare_memory()
@@ -133,7 +132,7 @@ class Seen:
             self.path.entry,
             k,
             q.shape[2],
-            (lambda: written_key_count(source.make(*source.tensors))) if masked else None,
+            source.count_written if masked else None,
             origin=source.origin,
             followed=watcher.should_follow_rows(),
         )

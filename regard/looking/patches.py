@@ -63,7 +63,12 @@ def _call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
     """A module's call, with the module noted as running."""
     if torch.compiler.is_compiling():
         return _MODULE_CALL.original(self, *args, **kwargs)
-    return threads.run_on_paths(self, _MODULE_CALL.original, self, *args, **kwargs)
+    entered = threads.enter_paths(self)
+    try:
+        return _MODULE_CALL.original(self, *args, **kwargs)
+    finally:
+        for path in entered:
+            path.leave()
 
 
 def has_torch_function(args: Any) -> bool:

@@ -34,9 +34,13 @@ class Path:
         self._begin = begin
         self._running: list[str] = []
         self._run, self._entered = 0, dict[str, int]()
-        self.entered = False
         self.ran: dict[str, None] = {}
         self._ran_elsewhere = False
+
+    @property
+    def entered(self) -> bool:
+        """True if any module of the model ran."""
+        return bool(self.ran)
 
     @property
     def name(self) -> str | None:
@@ -91,7 +95,6 @@ class Path:
             self._entered.clear()
         self._running.append(name)
         self._entered[name] = self._entered.get(name, 0) + 1
-        self.entered = True
         self.ran[name] = None
         if name == self._root and self._begin is not None:
             self._begin()

@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from regard.functional import attention as plain
 from regard.functional import rules
@@ -32,16 +32,23 @@ class Source(NamedTuple):
         tensors: all that are needed, detached; the queries first, if `keys` are given.
         keys: which of them are the keys (B, H, K, D) as they were handed in; None if none is.
         origin: which keys these are and begin with, if that is known.
+        written: gives `written_key_count` of the call, without making it; None if it has to be.
     """
 
     make: Callable[..., Call]
     tensors: list[Tensor]
     keys: int | None = None
     origin: Origin | None = None
+    written: Callable[[], int] | None = None
+
+    def count_written(self) -> int:
+        """The `written_key_count` of the call."""
+        if self.written is not None:
+            return self.written()
+        return written_key_count(self.make(*self.tensors))
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
+class Kept(NamedTuple):
     """One recorded call: how to make it again, and the tensors that must not change.
 
     Args:
@@ -119,10 +126,12 @@ def unwrap_tensor(x: Any) -> Any:
     Raises:
         ValueError: it holds no numbers, or those of many calls at once.
     """
+    if type(x) is Tensor and not is_functorch_wrapped_tensor(x):
+        return x
     fake = sys.modules.get("torch._subclasses.fake_tensor")
     if fake is not None and isinstance(x, fake.FakeTensor):
         raise ValueError("its tensors are fake, as a compiler or an export makes them")
-    while isinstance(x, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(x):
+    while isinstance(x, Tensor) and is_functorch_wrapped_tensor(x):
         if torch._C._functorch.is_batchedtensor(x):
             raise ValueError("it ran inside of torch.func.vmap, where many calls are one")
         x = torch._C._functorch.get_unwrapped(x)
@@ -161,14 +170,14 @@ class Recorder:
 
     def keep(self, source: Source, why: Callable[[], Why], placement: Placement | None) -> Kept:
         """The record of a call; keys that have a placement stay in their log."""
-        make, tensors, keys, _ = source
+        make, tensors, keys = source[:3]
         autocast = autocast_snapshot(tensors[0].device) if tensors else nullcontext
         if placement is None:
             return Kept(make, tuple(self._with_version(x) for x in tensors), why, autocast)
         q, *others = (x for i, x in enumerate(tensors) if i != keys)
-        given = self._with_version(_compact(q) if placement.span.is_later else q)
-        masks = tuple(self._shared_mask(x) for x in others)
-        return Kept(make, (given, *masks), why, autocast, placement.span, placement.is_lost)
+        given = [self._with_version(_compact(q) if placement.span.is_later else q)]
+        given += [self._shared_mask(x) for x in others]
+        return Kept(make, tuple(given), why, autocast, placement.span, placement.is_lost)
 
     def clear(self) -> None:
         """Let go of all tensors."""
@@ -197,7 +206,7 @@ def without_spare_memory(kept: Kept) -> Kept:
     if any(x._version != version for x, version in kept.tensors if not x.is_inference()):
         return kept
     tensors = [_compact(x) for x, _ in kept.tensors]
-    return replace(kept, tensors=tuple((x, 0 if x.is_inference() else x._version) for x in tensors))
+    return kept._replace(tensors=tuple((x, 0 if x.is_inference() else x._version) for x in tensors))
 
 
 def written_key_count(call: Call) -> int:
@@ -209,8 +218,7 @@ def written_key_count(call: Call) -> int:
     K = call.k.shape[2]
     masks = [part.mask for part in _required_rules(call.rule) if isinstance(part, rules.Given)]
     if isinstance(call.bias, DenseBias):
-        values = call.bias.values
-        masks.append(values > torch.finfo(values.dtype).min)
+        masks.append(call.bias.values)
     masks = [mask for mask in masks if mask.dim() and mask.shape[-1] == K]
     if not call.q.shape[3] and not isinstance(call.score, known):
         weights = call.score(call.q, spread(call.k, call.q.shape[1]))
@@ -220,6 +228,12 @@ def written_key_count(call: Call) -> int:
     # where a model attends by itself, its logits are masked already
     visible = getattr(call.score, "visible", None)
     masks += [] if visible is None else [visible]
+    return visible_key_count(masks, K)
+
+
+def visible_key_count(masks: list[Tensor], K: int) -> int:
+    """How many of the first keys masks (…, K), bool or added to scores, let any query see."""
+    masks = [x if x.dtype == torch.bool else x > torch.finfo(x.dtype).min for x in masks]
     seen = [mask.flatten(0, -2).any(0) if mask.dim() > 1 else mask for mask in masks]
     places = torch.stack(seen).all(0).nonzero().flatten().tolist() if seen else []
     return places[-1] + 1 if places else K

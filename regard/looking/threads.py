@@ -102,25 +102,21 @@ for _function in (is_observed, is_edited):
     setattr(_function, "_dynamo_marked_constant", True)  # noqa: B010
 
 
+def enter_paths(module: nn.Module) -> list[ModuleStack]:
+    """Push a module on the open paths of this thread, and give those it is a module of."""
+    found = current_observers()
+    if found is not None:
+        return [path for path in found.paths if path.enter(module)]
+    for path in tuple(all_paths):
+        path.note_elsewhere(module)
+    return []
+
+
 def run_on_paths(
     module: nn.Module, run: Callable[..., Result], *args: Any, **kwargs: Any
 ) -> Result:
     """The output of `run`, with the module pushed on the open paths of this thread meanwhile."""
-    found = current_observers()
-    if found is None:
-        for path in tuple(all_paths):
-            path.note_elsewhere(module)
-        return run(*args, **kwargs)
-    paths = found.paths
-    if len(paths) == 1:
-        path = paths[0]
-        if not path.enter(module):
-            return run(*args, **kwargs)
-        try:
-            return run(*args, **kwargs)
-        finally:
-            path.leave()
-    entered = [path for path in paths if path.enter(module)]
+    entered = enter_paths(module)
     try:
         return run(*args, **kwargs)
     finally:

@@ -1,19 +1,20 @@
 """The looks and edits that are open in each thread, and the mode that sees PyTorch's own calls."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn, overrides
+from torch.compiler import is_dynamo_compiling
 from torch.utils import _python_dispatch
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, tensors_of
 from regard.looking import foreign, hugging_face, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
-from regard.looking.key_origins import KeyOrigins, sdpa_keys
+from regard.looking.key_origins import KeyOrigins
 from regard.looking.record import Source, source_of, to_readable_source
 from regard.looking.threads import ModuleStack, Observers
 
@@ -202,8 +203,8 @@ class _Watcher(Observers):
     def __init__(self) -> None:
         super().__init__()
         self.eager = EagerAttention(_Host())
-        # whether a function always passes as it is (True), or while nothing is followed (False)
-        self._can_pass: dict[Any, bool | None] = {}
+        # what is to be empty where a function passes as it is
+        self._obstacles: dict[Any, Collection[Any]] = {}
         self._origins = KeyOrigins()
 
     def forget(self) -> None:
@@ -220,52 +221,74 @@ class _Watcher(Observers):
     ) -> Any:
         # a compiler follows the mode into this, and nothing of the watcher's own after it: what is
         # compiled runs as it is
-        if torch.compiler.is_compiling():
+        if is_dynamo_compiling():
             return func(*args, **(kwargs or {}))
-        can_pass = self._can_pass.get(func)
-        if can_pass or (can_pass is False and not self.eager.is_following):
+        obstacles = self._obstacles.get(func, _UNKNOWN)
+        if not obstacles:
             return func(*args, **kwargs) if kwargs else func(*args)
         kwargs = kwargs or {}
-        if threads.thread_state.aside is not None:
+        # a compiler also calls functions, of fake tensors
+        if threads.thread_state.aside is not None or torch.compiler.is_compiling():
             return func(*args, **kwargs)
-        if func not in foreign.SEEN:
-            if func is torch.cat:
-                out = self.eager.run(func, args, kwargs)
-                self._origins.note_cat(out, *args, **kwargs)
-                return out
-            if func in ROW_MOVE_FUNCTIONS:
-                _note_row_move(*args, **kwargs)
-            elif func not in self._can_pass:
-                self._can_pass[func] = self.eager.can_pass(func)
-            return self.eager.run(func, args, kwargs)
-        with threads.child_scope("self_attn") if func is native.LAYER_OPERATOR else nullcontext():
-            return self._run_attention(func, args, kwargs)
+        run = _FUNCTIONS.get(func)
+        if run is not None:
+            return run(self, func, args, kwargs)
+        if obstacles is _UNKNOWN:
+            self._obstacles[func] = self.eager.obstacles(func)
+        return self.eager.run(func, args, kwargs)
 
-    def _run_attention(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if any(edit.means() for edit in self.edits):
-            with _looking_away():
-                out = _run_edited(func, args, kwargs)
-            if out is not None:
-                return out
-        elif self.edits:
-            with _looking_away():
-                source = foreign.read_source(func, args, kwargs)
-                for edit in self.edits:
-                    edit.meet(source)
-        out = func(*args, **kwargs)
-        if self.looks:
-            with _looking_away(), _without_dispatch_modes():
-                source = foreign.read_source(func, args, kwargs)
-                if func in foreign.SDPA_FUNCTIONS:
-                    source = source._replace(
-                        origin=self._origins.origin_of(sdpa_keys(args, kwargs))
-                    )
-                _keep(source, lambda: foreign.WHY)
+    def run_cat(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The output of `torch.cat`, which may be the keys of a cache and new ones."""
+        out = self.eager.run(func, args, kwargs)
+        self._origins.note_cat(out, *args, **kwargs)
         return out
 
+    def run_index_select(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The output of `index_select`, which moves the rows of a cache in beam search."""
+        _note_row_move(*args, **kwargs)
+        return self.eager.run(func, args, kwargs)
 
-# Functions that move the rows of a cache, as beam search does.
-ROW_MOVE_FUNCTIONS = frozenset({torch.index_select, Tensor.index_select})
+    def run_layer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The output of a native encoder layer, whose attention is that of its child."""
+        with threads.child_scope("self_attn"):
+            return self.run_attention(func, args, kwargs)
+
+    def run_attention(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The output of PyTorch's own attention, which is kept, and may be edited."""
+        if self.edits:
+            with _looking_away():
+                out = self._run_edits(func, args, kwargs)
+            if out is not None:
+                return out
+        out = func(*args, **kwargs)
+        # this mode is off the stack here: what follows is not observed
+        if self.looks and not going_back():
+            with _without_dispatch_modes():
+                origin = self._origins.origin_of(foreign.sdpa_keys(func, args, kwargs))
+                source = foreign.read_source(func, args, kwargs, origin)
+                for look in self.looks:
+                    look.keep(source, foreign.why)
+        return out
+
+    def _run_edits(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+        """What a call of attention gives when it is edited; None if nothing is changed about it."""
+        if any(edit.means() for edit in self.edits):
+            return _run_edited(func, args, kwargs)
+        source = foreign.read_source(func, args, kwargs)
+        for edit in self.edits:
+            edit.meet(source)
+        return None
+
+
+_UNKNOWN = ("a function that was not called before",)
+# The functions that are observed, and how each is run.
+_FUNCTIONS: dict[Any, Callable[[_Watcher, Any, tuple[Any, ...], dict[str, Any]], Any]] = {
+    **dict.fromkeys(foreign.SEEN, _Watcher.run_attention),
+    native.LAYER_OPERATOR: _Watcher.run_layer,
+    torch.cat: _Watcher.run_cat,
+    torch.index_select: _Watcher.run_index_select,
+    Tensor.index_select: _Watcher.run_index_select,
+}
 
 
 def _note_row_move(x: Any = None, dim: Any = None, index: Any = None, **named: Any) -> None:

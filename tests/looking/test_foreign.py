@@ -1,6 +1,7 @@
 """Anyone's model can be looked into: bit for bit unchanged, with the weights it used."""
 
 import warnings
+import weakref
 from copy import deepcopy
 
 import pytest
@@ -88,6 +89,15 @@ def test_a_kept_tensor_of_pytorch_s_call_may_not_change_either():
     k.add_(1)
     with pytest.raises(RuntimeError, match="has been changed in place since"):
         seen["attend.0"].weights()
+
+
+def test_a_look_keeps_no_graph_of_a_mask_alive():
+    q, mask = torch.randn(1, 2, 3, 4), torch.randn(3, 3, requires_grad=True) * 2
+    there = weakref.ref(mask)
+    with look() as seen:
+        F.scaled_dot_product_attention(q, q, q, mask)
+        del mask
+        assert there() is None and len(seen) == 1
 
 
 def test_dtypes_that_autocast_let_mix_are_seen():

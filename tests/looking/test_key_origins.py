@@ -87,3 +87,14 @@ def test_a_tensor_that_is_gone_is_forgotten():
     assert origins._origins
     del k
     assert not origins._origins
+
+
+def test_keys_that_are_joined_to_rows_that_were_moved_are_read_as_they_ran():
+    k, parents = keys(4), torch.tensor([1, 0])
+    log = key_log.KeyLog(k, None)
+    spans, moved = [log.last], k[parents]
+    spans.append(log.place_keys(moved, 1, 4, [key_log.RowMove(parents)]))
+    log.last_keys_id, grown = 1, torch.cat([moved, keys(1)], 2)
+    spans.append(log.place_keys(grown, 1, 5, [], prefix_id=1))
+    for span, given in zip(spans, (k, moved, grown), strict=True):
+        assert torch.equal(span.read(), given)
