@@ -1,3 +1,4 @@
+import os
 import sys
 import types
 
@@ -102,6 +103,24 @@ def test_a_damaged_line_is_one_short_sentence_read_or_cut(tmp_path, line, words)
         ) as told:
             work(tmp_path / "j.jsonl")
         assert len(str(told.value)) < 400
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+@pytest.mark.parametrize("kind", ["pipe", "link", "dangling link", "folder"])
+def test_what_is_no_plain_file_is_neither_read_nor_written(tmp_path, kind):
+    path, elsewhere = tmp_path / "j.jsonl", tmp_path / "elsewhere"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(elsewhere)
+    if kind == "link":
+        elsewhere.write_text(f"{LINE}\n")
+    for work in (lines, lambda path: cut(path, 1)):
+        with pytest.raises(ValueError, match=r"expected .*j\.jsonl to be a plain file, got"):
+            work(path)
+    assert elsewhere.exists() == (kind == "link")
 
 
 def test_tensorboard_gets_the_numbers_if_it_is_there(tmp_path, monkeypatch):
