@@ -60,13 +60,20 @@ def opened(
         files.write(resume / "config.json", _text({**before, **told}))
         return resume
     folder = out or RUNS / recipe / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+    _refuse_begun(folder)
+    with run_lock.hold_lock(folder):
+        # asked again: of two that begin at once, the second finds what the first has written
+        _refuse_begun(folder)
+        files.write(folder / "data.json", _text(data))
+        files.write(folder / "config.json", _text({**told, "command": _command()}))
+    return folder
+
+
+def _refuse_begun(folder: Path) -> None:
+    """Refuse a folder that has a run in it, whether that goes on now or not."""
     if (folder / "config.json").exists():
         run_lock.refuse_busy(folder)
         raise ValueError(f"run: {folder} has a run in it; take --resume {folder}, or another --out")
-    folder.mkdir(parents=True, exist_ok=True)
-    files.write(folder / "data.json", _text(data))
-    files.write(folder / "config.json", _text({**told, "command": _command()}))
-    return folder
 
 
 def _refuse_changes(before: Any, after: dict[str, Any], run: Path, step: int | None) -> None:

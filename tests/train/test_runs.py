@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from regard import files
 from regard.config import plain
 from regard.train import BusyError, Checkpoint, Optimizer, Training, checkpoints, run_lock, runs
 
@@ -110,6 +111,22 @@ def test_a_run_that_is_being_trained_is_left_alone(tmp_path):
             with pytest.raises(BusyError, match=f"run: {folder} is being trained by process"):
                 opened(Config(training=Training(steps=20_000)), **told)
     assert (folder / "config.json").read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such lock")
+def test_of_two_that_begin_at_once_in_one_folder_one_is_refused(tmp_path, monkeypatch):
+    written, other = files.write, Config(training=Training(seed=1))
+
+    def write(path, content):
+        if path.name == "data.json":  # nothing says yet that there is a run
+            with pytest.raises(BusyError, match=f"run: {tmp_path} is being trained by process"):
+                runs.opened("translate", other, data={}, name="b", out=tmp_path)
+        return written(path, content)
+
+    monkeypatch.setattr(files, "write", write)
+    begun(tmp_path)
+    told = json.loads((tmp_path / "config.json").read_text())
+    assert told["settings"] == plain(Config())
 
 
 @pytest.mark.parametrize(
