@@ -3,7 +3,9 @@
 Windows has no such lock, and some network file systems know none: nothing is locked there.
 """
 
+import errno
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -25,8 +27,11 @@ def hold_lock(run: Path) -> Iterator[None]:
     """Hold the lock of a run's folder; BusyError if another training holds it."""
     if not run.is_dir():
         run.mkdir(parents=True)
-    opened = os.open(run / FILE_NAME, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    path = run / FILE_NAME
+    opened = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
     try:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise OSError(errno.EINVAL, "expected a plain file", str(path))
         for attempt in range(LOCK_TRIES):
             if _is_locked(opened):
                 break

@@ -98,3 +98,13 @@ def test_the_lock_is_held_while_it_trains_and_not_behind_it(tmp_path):
     fit(toy.model(), toy.loss, toy.Batches(), toy.training(), run=tmp_path, judge=judge)
     assert len(told) == 3 and f"by process {os.getpid()};" in told[0]
     refuse_busy(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_a_lock_that_is_no_plain_file_is_named(tmp_path, kind):
+    lock = tmp_path / "lock"
+    {"pipe": os.mkfifo, "link": lambda at: at.symlink_to("x"), "folder": Path.mkdir}[kind](lock)
+    with pytest.raises(OSError) as error, hold_lock(tmp_path):
+        pass
+    assert error.value.filename == str(lock) or error.value.filename == lock
+    assert not (tmp_path / "x").exists()
