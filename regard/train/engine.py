@@ -153,7 +153,7 @@ class Engine:
         found = checkpoints.load(self.folder, step)
         try:
             self._go_on_from(found)
-        except (LookupError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
             where = self.folder / checkpoints.name(step)
             raise ValueError(f"{where} is of no training: {type(error).__name__}") from None
 
@@ -162,9 +162,10 @@ class Engine:
         state, kind = found.state, self.training.optimizer.kind
         if state["optimizer"] != kind:
             raise ValueError(
-                f"fit: {checkpoints.name(step)} was trained with {state['optimizer']}, "
+                f"fit: {checkpoints.name(step)} was trained with {state['optimizer']!s:.40}, "
                 f"expected {kind}; resume with the same optimizer"
             )
+        _refuse_other_places(state)
         self._load_learnt(found)
         if state["scaler"]:
             self.fabric.strategy.precision.load_state_dict(state["scaler"])
@@ -175,7 +176,7 @@ class Engine:
         if all(was[name] == now[name] for name in ("watch", "best")):
             self.stopping = Stopping(**state["stopping"])
         self.step = self.saved = step
-        self._before = state["seconds"]
+        self._before = float(state["seconds"])
         everyones = found.trees["random"]
         randomness.restore(everyones[self.fabric.global_rank % len(everyones)])
 
@@ -282,6 +283,14 @@ class Engine:
             saved = checkpoints.name(self.saved)
             way_out = f"{saved} is whole: go on from there with a lower rate or clip"
         return DivergedError(f"fit: {what}; {way_out}{counted}")
+
+
+def _refuse_other_places(state: dict[str, Any]) -> None:
+    """Raise TypeError unless the place in the data and the seconds are numbers."""
+    if type(state["seconds"]) not in (int, float):
+        raise TypeError("seconds")
+    if not all(type(place) is int for place in state["stream"].values()):
+        raise TypeError("stream")
 
 
 class _Held:

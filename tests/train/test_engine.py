@@ -211,6 +211,23 @@ def test_a_state_that_lacks_something_is_one_sentence(tmp_path, state):
         engine(tmp_path).load(1)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"seconds": None}, {"seconds": "x" * 999}, {"seconds": 10**400}]
+    + [{"stream": {"epoch": 0, "batch": value}} for value in (None, 0.5, True, "x" * 999)]
+    + [{"optimizer": "x" * 999}],
+    ids=lambda changed: str(changed)[:40],
+)
+def test_a_state_of_other_types_is_one_short_sentence(tmp_path, changed):
+    engine(tmp_path).save()
+    found = checkpoints.load(tmp_path)
+    checkpoints.save(tmp_path, replace(found, step=1, state=found.state | changed))
+    with pytest.raises(ValueError, match=r"step-00000001 (is of no training|was trained with x)"):
+        engine(tmp_path).load(1)
+    with pytest.raises(ValueError, match=r"^.{1,250}$"):
+        engine(tmp_path).load(1)
+
+
 def test_another_optimizer_is_refused(tmp_path):
     engine(tmp_path).save()
     with pytest.raises(ValueError, match="step-00000000 was trained with adam, expected sgd"):
