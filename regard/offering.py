@@ -23,6 +23,8 @@ MOST_RUNS, DEEPEST = 100, 4
 # How long it may take to look for them, in seconds, and how many are named that cannot be read.
 MAX_SEARCH_SECONDS = 10.0
 MAX_NAMED_RUNS = 20
+# What a page is told of one run; those of the zoo take 2 kB at most, and a hundred come at a time.
+MAX_DESCRIPTION_BYTES = 2**16
 
 
 def desk(
@@ -172,7 +174,11 @@ def _run_offered(name: str, folder: Path, unreadable: UnreadableRuns) -> "Offer 
     try:
         found = offer(name, reading.card(folder), folder, run=True)
         # what a page cannot be told, such as half a character in a name, would break the whole list
-        json.dumps(found.described(), allow_nan=False, ensure_ascii=False).encode()
+        told = json.dumps(found.described(), allow_nan=False, ensure_ascii=False).encode()
+        if len(told) > MAX_DESCRIPTION_BYTES:
+            raise ValueError(
+                f"a page would be told {len(told)} bytes of it, the most is {MAX_DESCRIPTION_BYTES}"
+            )
     # a recipe may stumble over a stranger's settings in any way, and none may stop the server
     except Exception as error:
         unreadable.add(name, _error_line(error))

@@ -94,6 +94,8 @@ BROKEN = {
     "a recipe that is a list": (CARD | {"recipe": []}, "does not fit"),
     "another's recipe": (CARD | {"recipe": "x" * 10_000}, "expected a recipe"),
     "half a character": (CARD | {"about": "\ud800"}, "not UTF-8"),
+    "a long line": (CARD | {"about": "x" * 100_000}, "the most is 65536"),
+    "many numbers": (CARD | {"numbers": {str(n): n for n in range(5500)}}, "the most is 65536"),
     "many values": (CARD | {"numbers": {"a": [1] * 200_000}}, "more than 2 MiB"),
     "a folder": (None, "plain file"),
     "a link in a circle": ("link", "plain file"),
