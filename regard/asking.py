@@ -167,6 +167,8 @@ def _exit_code_and_line(error: BaseException) -> tuple[int, str]:
         return 2, error.format_message().removeprefix("load: ")
     if isinstance(error, OSError) and error.strerror:
         return 1, f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+    if isinstance(error, MemoryError) or "can't allocate memory" in line:  # of numpy, of torch
+        return 1, "not enough memory for what was asked; ask for less at a time"
     if isinstance(error, ValueError | ModuleNotFoundError | OSError) and line:
         return 1, line
     return 1, f"{type(error).__name__}: {line}; run again with --debug to see where"

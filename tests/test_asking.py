@@ -121,6 +121,9 @@ def test_a_word_is_taken_out_of_the_settings():
     assert asking.apart("grid", ["a=1"]) == (None, ["a=1"])
 
 
+NO_MEMORY = "not enough memory for what was asked; ask for less at a time"
+
+
 @pytest.mark.parametrize(
     ("error", "deserved"),
     [
@@ -130,6 +133,8 @@ def test_a_word_is_taken_out_of_the_settings():
         (OSError(2, "No such file", "a"), (1, "No such file: a")),
         (ValueError("load: no"), (1, "no")),
         (KeyError("a"), (1, "KeyError: 'a'; run again with --debug to see where")),
+        (MemoryError("745 GiB"), (1, NO_MEMORY)),
+        (RuntimeError("[enforce fail] can't allocate memory: you tried 9 bytes"), (1, NO_MEMORY)),
     ],
     ids=repr,
 )
