@@ -1,6 +1,6 @@
 """One worker does everything that computes: runs in their turn, and lessons between them.
 
-A look, an edit and a backend belong to the whole process, so no two may go on at once.
+A backend and the random state belong to the whole process, so no two may go on at once.
 """
 
 import secrets
