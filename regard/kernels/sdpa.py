@@ -78,9 +78,10 @@ def fold_scale(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> tuple[Te
     """Queries and a scale for the same scores, of which PyTorch's CPU kernel gives right gradients.
 
     Its backward rounds a scaled product otherwise than its forward, which the exponential of large
-    scores makes infinite: from 10⁸ on. A power of two rounds nothing.
+    scores makes infinite: from 10⁸ on. A power of two rounds nothing. In half precision this
+    helps no gradient, and would round q a second time.
     """
-    if q.device.type != "cpu":
+    if q.device.type != "cpu" or q.dtype in (torch.bfloat16, torch.float16):
         return q, scale
     learns = q.requires_grad or k.requires_grad or v.requires_grad
     if not (learns and torch.is_grad_enabled()) or _is_power_of_two(q.shape[-1], scale):

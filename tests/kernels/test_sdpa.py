@@ -97,3 +97,15 @@ def test_gradients_of_large_scores_are_those_of_the_reference(width, scale, rule
             out = attend(*leaves, score=scores.Dot(scale), rule=rule)
         found.append(torch.autograd.grad(out.sum(), leaves[2])[0])
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    "rule", [None, rules.causal, rules.window(2)], ids=["all", "causal", "near"]
+)
+@pytest.mark.parametrize("scale", [None, -3.3])
+def test_half_precision_rounds_no_scale_into_queries_that_learn(scale, rule, dtype):
+    q, k, v = (torch.randn(1, 2, 80, 32, dtype=dtype) for _ in range(3))
+    still = attend(q, k, v, score=scores.Dot(scale), rule=rule)
+    learned = attend(q.clone().requires_grad_(), k, v, score=scores.Dot(scale), rule=rule)
+    assert torch.equal(learned, still)
