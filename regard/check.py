@@ -35,7 +35,7 @@ def shape(where: str, name: str, given: Any, **sizes: int | None) -> None:
 
 def broadcasts(where: str, name: str, given: Any, **sizes: int) -> None:
     """Refuse `given` unless it broadcasts to these axes without growing any of them."""
-    _tensor(where, name, given)
+    computable(where, name, given)
     full = tuple(sizes.values())
     behind = full[len(full) - given.dim() :]
     # compared one by one: a compiler of dynamic shapes does not find an equal size in a tuple
@@ -59,7 +59,13 @@ def floats(where: str, name: str, given: Any) -> None:
     """Refuse anything but a tensor of floating-point numbers."""
     if not isinstance(given, Tensor) or not given.is_floating_point():
         raise ValueError(f"{where}: expected {name} as a float tensor, got {kind(given)}")
-    if given.dtype not in FLOAT_DTYPES:
+    computable(where, name, given)
+
+
+def computable(where: str, name: str, given: Any) -> None:
+    """Refuse anything but a tensor that can be computed with: float8 is for storing alone."""
+    _tensor(where, name, given)
+    if given.is_floating_point() and given.dtype not in FLOAT_DTYPES:
         raise ValueError(
             f"{where}: expected {name} in float16, bfloat16, float32 or float64, "
             f"got {kind(given)}. Convert it first: {name}.to(torch.bfloat16)."

@@ -152,6 +152,7 @@ class Around:
 
     def __post_init__(self) -> None:
         check.shape("around", "centre", self.centre, B=None, H=None, Q=None)
+        check.computable("around", "centre", self.centre)
         if not self.reach >= 0:
             raise ValueError(f"around: expected reach >= 0, got {self.reach!r}")
 

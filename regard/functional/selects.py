@@ -131,6 +131,7 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         check.shape("gaussian", "centre", self.centre, B=None, H=None, Q=None)
+        check.computable("gaussian", "centre", self.centre)
         if not self.width > 0:
             raise ValueError(f"gaussian: expected width > 0, got {self.width!r}")
 

@@ -224,3 +224,8 @@ def test_left_padding_asked_without_sizes_says_what_it_needs():
     rule = rules.padding(torch.tensor([3]), side="left")
     with pytest.raises(ValueError, match="padding: on the left side a bare call needs keys="):
         rule(*map(torch.tensor, (0, 0, 0, 0)))
+
+
+def test_a_centre_for_storing_alone_is_refused_in_words():
+    with pytest.raises(ValueError, match=r"around: expected centre in float16.*float8_e5m2"):
+        rules.around(torch.ones(1, 1, 2).to(torch.float8_e5m2), 1)

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.autograd import gradcheck
@@ -341,3 +342,17 @@ def test_general_in_halves_keeps_what_is_finite_finite():
     q, k = 200 * torch.randn(1, 1, 3, 16).half(), torch.randn(1, 1, 5, 16).half()
     weight = 100 * torch.randn(1, 16, 16)
     assert attend(q, k, k, score=scores.General(weight)).isfinite().all()
+
+
+@pytest.mark.parametrize("strength", [np.ones((2, 1, 1)), [1.0, 2.0]], ids=["array", "list"])
+def test_a_strength_that_is_neither_number_nor_tensor_is_refused_in_words(strength):
+    score = scores.Cosine()
+    object.__setattr__(score, "strength", strength)  # past the shape checks of the tests
+    with pytest.raises(ValueError, match="Cosine: expected strength as a tensor"):
+        attend(*(torch.randn(2, 2, 3, 4) for _ in range(3)), score=score)
+
+
+def test_a_strength_for_storing_alone_is_refused_in_words():
+    score = scores.Cosine(torch.ones(2, 1, 1).to(torch.float8_e4m3fn))
+    with pytest.raises(ValueError, match=r"Cosine: expected strength in float16.*float8_e4m3fn"):
+        attend(*(torch.randn(2, 2, 3, 4) for _ in range(3)), score=score)

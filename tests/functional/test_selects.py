@@ -202,3 +202,8 @@ def test_a_select_that_cannot_be_meant_is_refused_in_words(message):
     with pytest.raises(ValueError) as refused:
         attend(torch.ones(B, H, Q, D), *torch.ones(2, B, H, K, D), select=WRONG[message]())
     assert str(refused.value) == message
+
+
+def test_a_centre_for_storing_alone_is_refused_in_words():
+    with pytest.raises(ValueError, match=r"gaussian: expected centre in float16.*float8_e5m2"):
+        selects.gaussian(torch.ones(1, 1, 2).to(torch.float8_e5m2), 1.0)
