@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.fuzz.chance import DTYPES, Draw, rounded
 from benchmarks.fuzz.mechanisms import bias, edits, index, rule, score, select
-from benchmarks.fuzz.truth import Array, Spec, seen
+from benchmarks.fuzz.truth import Array, Spec, arrays, seen
 
 BACKENDS = ("auto", "reference", "sdpa", "chunked", "flex", "triton")
 HEADS = ((1, 1), (3, 3), (2, 1), (2, 2), (6, 3), (6, 2), (5, 1), (4, 4))
@@ -36,6 +36,7 @@ class Call:
     rule: Spec | None = None
     bias: Spec | None = None
     bias_dtype: str = "float32"
+    score_dtype: str | None = None  # of the score's tensors; None is `dtype`
     edits: tuple[Spec, ...] = ()
     looked: bool = False
     tiled: bool = False
@@ -80,6 +81,7 @@ def call(seed: int, number: int) -> Call:
     found.tags["sizes"] = shape[-1]
     _draw_mechanisms(draw, found, size)
     _draw_circumstances(draw, found)
+    _draw_seldom(Draw(seed, number, 2), found)
     return found
 
 
@@ -111,6 +113,41 @@ def _draw_circumstances(draw: Draw, call: Call) -> None:
     call.tiled = draw.chance(0.3)
     if draw.chance(0.25) and call.rule and not call.edits:
         call.spoil = draw.of((np.nan, np.inf, -np.inf))
+
+
+def _draw_seldom(draw: Draw, call: Call) -> None:
+    """What chance alone draws too seldom; of other numbers, so that calls stay as they were."""
+    if call.edits:
+        return
+    same_width = call.q.shape[3] == call.k.shape[3]
+    if call.function == "attend" and call.spoil is None and same_width and draw.chance(0.02):
+        _draw_falling_scale(draw, call)
+    if call.score[0] == "cosine" and not call.gradient and draw.chance(0.3):
+        call.q, call.k = (_of_any_size(draw, x, call.dtype) for x in (call.q, call.k))
+    size = max(np.abs(x).max(initial=0) for x in (call.q, call.k))
+    near_zero = 1e-9 < size < 0.1 and call.dtype != "float16"
+    if call.score[0] == "additive" and near_zero and draw.chance(0.5):  # of scores near one
+        call.score = "additive", rounded(call.score[1] / size, call.dtype)
+    if call.dtype in ("bfloat16", "float16") and draw.chance(0.3):
+        call.score_dtype = "float32"
+        call.score = arrays(call.score, lambda x: rounded(x * draw.random.uniform(1, 2), "float32"))
+
+
+def _draw_falling_scale(draw: Draw, call: Call) -> None:
+    """A causal call on the default path whose scale is not above 0."""
+    name = draw.of(("dot", "cosine")) if call.tags["magnitude"] == "one" else "dot"
+    call.score = name, draw.of((-1.0, 0.0, -0.125, -3.0))
+    call.select, call.rule, call.bias, call.backend = ("softmax",), ("causal",), None, "auto"
+
+
+# Powers of ten between which a dtype holds normal numbers.
+POWERS = {"float64": (-300, 300), "float32": (-36, 37), "bfloat16": (-36, 37), "float16": (-3, 4)}
+
+
+def _of_any_size(draw: Draw, x: Array, dtype: str) -> Array:
+    """The same directions, of vectors as short or long as the dtype holds."""
+    largest = np.abs(x).max(initial=0) or 1.0
+    return rounded(x / largest * 10.0 ** draw.whole(*POWERS[dtype]), dtype)
 
 
 def _sizes(draw: Draw) -> tuple[Any, ...]:

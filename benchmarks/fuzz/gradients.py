@@ -52,10 +52,11 @@ def check(call: Call, value: Tensor, leaves: list[Tensor], of: Any) -> None:
 
 
 def cotangent(call: Call, value: Tensor) -> Tensor:
-    """A random direction of the output, exact in its dtype; zero where the value is infinite."""
+    """A random direction of the output, exact in its dtype; zero where it cannot be judged."""
     random = np.random.default_rng(call.direction_seed)
     g = torch.from_numpy(random.standard_normal(tuple(value.shape))).to(value.dtype)
-    g = g.masked_fill(~value.isfinite(), 0)
+    if call.function != "log_probability" or call.edits:  # whose -inf passes nothing on by itself
+        g = g.masked_fill(~value.isfinite(), 0)
     if call.edits and call.function == "logits":  # which are given but for a sum for each row
         g = g - value.isfinite() * (
             g.sum(-1, keepdim=True) / value.isfinite().sum(-1, keepdim=True)
@@ -213,7 +214,7 @@ def centre_place(call: Call) -> int:
         found.append(x)
         return x
 
-    plain.arrays((call.q, call.k, call.v, call.score), note)
+    truth.arrays((call.q, call.k, call.v, call.score), note)
     return len(found)
 
 
@@ -294,7 +295,7 @@ def confirm(
 
     own = (call.q, call.k, call.v, call.score, call.select, call.bias)
     with np.errstate(all="ignore"):
-        found = truth.attention(call, plain.arrays(own, stepped))
+        found = truth.attention(call, truth.arrays(own, stepped))
         weight = g.double().numpy()
         moved = {"attend": found.out, "weigh": found.weights, "logits": found.logits}
         value = moved.get(call.function)
@@ -345,10 +346,13 @@ def slope_noise(call: Call, g: Tensor, exact: Answer, moved: Array, of: bounds.U
 def may_err_as_plain(call: Call, i: int) -> bool:
     """True if the gradient of input i may be off as that of plain PyTorch in the call's dtype is.
 
-    Many queries or batch rows share a table, a weight, a strength, and the keys that are gathered
-    around a centre; PyTorch sums what flows back into them as it is stored. The slope of a tanh
-    that clips is a difference from one. Float32 may be summed as plain PyTorch does it.
+    Many queries or batch rows share a weight, a strength, and the keys that are gathered around a
+    centre; PyTorch sums what flows back into them as it is stored. The slope of a tanh that clips
+    is a difference from one. Float32 may be summed as plain PyTorch does it. What is added to
+    queries or keys of float32 is itself summed in float32, and rounded once.
     """
+    if i == 3 and call.score[0] in ("additive", "relative", "factors"):
+        return call.dtype in ("float32", "float64")
     clipped = call.score[0] == "clipped"
     near = {"around", "window"} & set(rule_names(call.rule))
     return call.dtype in ("float32", "float64") or i >= 3 or bool(near) or clipped

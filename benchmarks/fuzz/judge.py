@@ -27,19 +27,20 @@ def units(call: Call, *, formed: bool = False) -> Units:
     """The spacings that a call may have; `formed` for the weights of a look.
 
     Sums run in float32 or better, whatever is stored. The factors of a score are rounded to that
-    where q and k are projected first, where the scale is folded into q, and where the score is the
-    user's; weights, where a fused kernel reads with them.
+    where q and k are projected first, and where the score is the user's; weights, where a fused
+    kernel reads with them.
     """
     dtype = "bfloat16" if lowered(call) else call.dtype
     stored = bounds.EPS[dtype]
     wide = min(stored, bounds.EPS["float32"]) if dtype != "float64" else 32 * stored
-    score = next((each[1] for each in call.edits if each[0] == "score"), call.score)
+    score = effective_score(call)
     name = score[1][0] if score[0] == "clipped" else score[0]
     fused = call.function == "attend" and not formed and call.backend != "reference"
     fused = fused and effective_select(call)[0] == "softmax" and score[0] in FOLDING
     fused = fused and dtype in ("bfloat16", "float16")
-    times = (name in ("cosine", "general")) + (name == "location" and lowered(call))
-    times += 8 * (score[0] == "own") + (fused and call.gradient)
+    rounds_weight = lowered(call) or call.score_dtype is not None
+    times = (name in ("cosine", "general")) + (name == "location" and rounds_weight)
+    times += 8 * (score[0] == "own")
     return Units(wide, times * stored / 2, wide, stored * fused, stored)
 
 
@@ -234,6 +235,11 @@ def open_choice(call: Call, exact: Answer, off: Array) -> tuple[Array, Array, in
     return exact.seen & (rivals < n), ~exact.seen | (betters >= n), n
 
 
+def effective_score(call: Call) -> Any:
+    """The score after the edits."""
+    return next((each[1] for each in call.edits if each[0] == "score"), call.score)
+
+
 def effective_select(call: Call) -> Any:
     """The select after the edits."""
     return next((each[1] for each in call.edits if each[0] == "select"), call.select)
@@ -358,9 +364,36 @@ def check_look(call: Call, result: ours.Result, exact: Answer) -> None:
             size = np.abs(read) * units(call).stored + 1e-37
             compare(call, "read by the look", result.value, read, size, units(call).stored)
         return
+    check_look_is_run(call, result, exact)
     of = units(call, formed=True)
     exact = resolved(call, result, exact, units(call), look=True)
     compare(call, "look", seen, exact.weights, 2 * floor(call, exact, of)["weights"], of.stored)
+
+
+def check_look_is_run(call: Call, result: ours.Result, exact: Answer) -> None:
+    """A look and the run multiply the same numbers: what is folded is rounded alike in both.
+
+    Rows of which rounding of the sums may choose other keys are left out.
+    """
+    of, select = units(call), effective_select(call)[0]
+    forced = any(each[0] == "force" for each in call.edits)
+    if call.function != "attend" or select in ("sparsemax", "own") or forced:
+        return
+    if effective_score(call)[0] in FOLDING:
+        of = replace(of, factors=0.0)
+    room = sum(floor(call, exact, each)["weights"] for each in (of, replace(of, reading=0.0)))
+    seen = result.seen.detach().double().numpy()
+    read = seen @ truth.share_heads(call.v, call.full[1])
+    sure = np.abs(read) < bounds.LARGEST[call.dtype] / 2
+    if select in DISCRETE:
+        must, may_not, _ = open_choice(call, exact, 2 * bounds.of_scores(call, of, exact))
+        sure &= (must | may_not).all(-1, keepdims=True)
+    known = replace(exact, weights=seen)
+    room = room + of.stored / 2 * seen + bounds.SMALLEST[call.dtype]  # weights are as stored
+    allowed = bounds.of_reading(known, room, call.v, of.weights)
+    value = torch.from_numpy(np.where(sure, result.value.detach().double().numpy(), 0))
+    what = "read with the weights of a look"
+    compare(call, what, value, np.where(sure, read, 0), allowed, of.stored)
 
 
 def check_summaries(call: Call, result: ours.Result, exact: Answer) -> None:

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 import regard
 from benchmarks.fuzz.chance import DTYPES, rounded
 from benchmarks.fuzz.draws import Call, spoiled
-from benchmarks.fuzz.plain import arrays
-from benchmarks.fuzz.truth import Array, Spec
+from benchmarks.fuzz.truth import Array, Spec, arrays
 from regard import biases, edits, rules, scores, selects
 from regard.kernels import additive_tiled, chunked
 
@@ -161,6 +160,7 @@ def tensors(call: Call, *, spoil: bool) -> tuple[Any, list[Tensor]]:
         return x
 
     arrays((call.q, call.k, call.v, call.score), note)
+    others[3 : len(order)] = [DTYPES[call.score_dtype or call.dtype]] * (len(order) - 3)
     centre_at = len(order) if call.select[0] == "gaussian" else -1
     arrays(call.select, note)
     if call.bias is not None:

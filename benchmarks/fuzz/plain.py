@@ -3,7 +3,6 @@
 It takes rules and buckets from `truth.py`; its arithmetic is eager PyTorch and its own.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,7 @@ from torch import Tensor
 
 from benchmarks.fuzz import truth
 from benchmarks.fuzz.draws import Call
-from benchmarks.fuzz.truth import Spec
-
-
-def arrays(spec: Any, change: Callable[[Any], Any]) -> Any:
-    """A mechanism with each of its float arrays changed, in a fixed order."""
-    if isinstance(spec, tuple):
-        return tuple(arrays(each, change) for each in spec)
-    is_float = isinstance(spec, np.ndarray) and spec.dtype.kind == "f"
-    return change(spec) if is_float else spec
+from benchmarks.fuzz.truth import Spec, arrays
 
 
 def unit(x: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ Nothing of regard is imported here. A mechanism is a tuple, its name first (`dra
 What is smooth is analytic, so an imaginary step in the inputs gives the derivative exactly.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,14 @@ class Answer:
     weights: Array  # (B, H, Q, K)
     out: Array  # (B, H, Q, Dv)
     unforced: Array  # the weights before one of them was forced
+
+
+def arrays(spec: Any, change: Callable[[Any], Any]) -> Any:
+    """A mechanism with each of its float arrays changed, in a fixed order."""
+    if isinstance(spec, tuple):
+        return tuple(arrays(each, change) for each in spec)
+    is_float = isinstance(spec, np.ndarray) and spec.dtype.kind == "f"
+    return change(spec) if is_float else spec
 
 
 def share_heads(x: Array, heads: int) -> Array:

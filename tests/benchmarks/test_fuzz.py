@@ -235,6 +235,54 @@ def decoded_without_a_mask(monkeypatch):
     monkeypatch.setattr(sdpa, "_product", lambda q, k, v, mask, s: before(q, k, v, None, s))
 
 
+def scale_that_is_not_above_zero(monkeypatch):
+    monkeypatch.setattr(sdpa, "_with_positive_scale", lambda q, scale: (q, scale))
+
+
+def vectors_whose_squares_overflow(monkeypatch):
+    def unit(x):
+        return torch.nn.functional.normalize(precision.wide(x), dim=-1, eps=0)
+
+    monkeypatch.setattr(scores, "_unit", unit)
+
+
+def tanh_by_a_sigmoid(monkeypatch):
+    monkeypatch.setattr(scores, "tanh", lambda x: 2 * torch.sigmoid(2 * x) - 1)
+
+
+def gradient_of_a_vector_off_in_bfloat16(monkeypatch):
+    def steeper(self, q, k):
+        v = self.vector
+        if v.dtype == torch.bfloat16:
+            v = v.detach().float() + (v - v.detach()).float() * (1 + 2**-7)
+        return before(scores.Additive(v), q, k)
+
+    before = scores.Additive.__call__
+    monkeypatch.setattr(scores.Additive, "__call__", steeper)
+
+
+def gradient_of_a_hidden_key(monkeypatch):
+    def share(s, index):
+        hidden = s.gather(-1, index[..., None]) == -torch.inf
+        log = s.masked_fill(s == -torch.inf, -1e4).log_softmax(-1).gather(-1, index[..., None])
+        return (log + torch.where(hidden, -torch.inf, 0.0))[..., 0]
+
+    monkeypatch.setattr(attention, "log_share", share)
+
+
+def look_that_rounds_nothing_it_folds(monkeypatch):
+    def product(score, q, k):
+        q, k, scale = score.fold(precision.wide(q), precision.wide(k))
+        return (q * scale) @ k.mT
+
+    monkeypatch.setattr(scores, "_product", product)
+
+
+def weight_in_half_precision(monkeypatch):
+    before = scores._project_queries
+    monkeypatch.setattr(scores, "_project_queries", lambda q, w: before(q, w.to(q.dtype)))
+
+
 # Bugs that few calls show, each with one that does.
 RARE = [
     (half_precision_off_by_two_percent, 44),
@@ -255,6 +303,13 @@ RARE = [
     (best_keys_of_a_look_in_another_order, 9),
     (entropy_of_a_look_in_bits, 76),
     (decoded_without_a_mask, 5966),
+    (scale_that_is_not_above_zero, 1251),
+    (vectors_whose_squares_overflow, 20),
+    (tanh_by_a_sigmoid, 174),
+    (gradient_of_a_vector_off_in_bfloat16, 4077),
+    (gradient_of_a_hidden_key, 140),
+    (look_that_rounds_nothing_it_folds, 21268),
+    (weight_in_half_precision, 5121),
 ]
 
 
