@@ -1,6 +1,6 @@
 """Weights and logits that a model computed by itself, as calls of ours."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -82,14 +82,17 @@ def identity_select(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"
 class CellLayout(NamedTuple):
     """The conversion of a tensor of cells to (B, H, Q, K), and back.
 
-    Three axes are one head for each of the first, or all heads of a batch if it fits; of four the
-    second is the heads; more are a batch of several axes.
+    Args:
+        shape: that of the cells, of which the last axis is the keys.
+        query_axis: the axis of the queries.
+        outer: the sizes of all other axes, with heads apart from batches.
+        head_axis: which of these is the heads; the others are a batch.
     """
 
     shape: torch.Size
-    heads: int
     query_axis: int
-    is_heads_first: bool = False
+    outer: tuple[int, ...]
+    head_axis: int
 
     @classmethod
     def of(
@@ -100,40 +103,76 @@ class CellLayout(NamedTuple):
         query_axis: int | None = None,
         *,
         is_heads_first: bool = False,
+        rows: OperandRows | None = None,
     ) -> "CellLayout":
         """The layout of cells of this shape, in a module with so many heads and batches.
+
+        Three axes are one head for each of the first, or all heads of a batch if it fits; of more,
+        one is the heads.
 
         Args:
             query_axis: which axis is the queries, if that is known.
             is_heads_first: whether an axis of heads and batches has the heads outside.
+            rows: the operands of their product, if these are known.
         """
         n = len(shape)
         if query_axis is None:
             is_transposed = n == 4 and heads is not None and shape[1] != heads == shape[2]
             query_axis = 1 if is_transposed else n - 2
-        merged = n == 3 and query_axis == 1 and heads is not None and heads > 0
-        if merged and shape[0] in [batch * (heads or 0) for batch in batches]:
-            return cls(shape, heads or 1, query_axis, is_heads_first)
-        return cls(shape, 1, query_axis)
+        outer = _without_axis(shape[:-1], query_axis)
+        if n == 2:
+            return cls(shape, query_axis, (1, 1), 1)
+        if n == 3 and query_axis != 1:
+            return cls(shape, query_axis, (*outer, 1), 1)
+        is_merged = heads is not None and heads > 0 and (n == 3 or heads not in outer)
+        if is_merged and outer[0] in [batch * (heads or 0) for batch in batches]:
+            batch, axis = outer[0] // (heads or 1), 0 if is_heads_first else 1
+            apart = (heads or 1, batch) if is_heads_first else (batch, heads or 1)
+            return cls(shape, query_axis, (*apart, *outer[1:]), axis)
+        if n == 3:
+            return cls(shape, query_axis, (*outer, 1), 1)
+        return cls(shape, query_axis, outer, find_head_axis(outer, heads, rows))
 
     def to_bhqk(self, x: Tensor) -> Tensor:
         """(B, H, Q, K), of any K."""
-        x = x.movedim(self.query_axis, -2)
-        if x.dim() == 2:
-            return x[None, None]
-        if x.dim() == 3:
-            batch = x.shape[0] // self.heads
-            if self.is_heads_first:
-                return x.unflatten(0, (self.heads, batch)).transpose(0, 1)
-            return x.unflatten(0, (batch, self.heads))
-        return x if x.dim() == 4 else x.flatten(0, -4)
+        return self.split_heads(x.movedim(self.query_axis, -2))
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """(B, H, L, D) of a tensor (…, L, D) whose other axes are those of the cells."""
+        x = x.reshape(*self.outer, *x.shape[-2:])
+        return x.movedim(self.head_axis, -3).flatten(0, -4)
 
     def from_bhqk(self, x: Tensor) -> Tensor:
         """The cells in their own form."""
-        sizes = list(self.shape[:-1])
-        queries = sizes.pop(self.query_axis)
-        x = x.transpose(0, 1) if self.is_heads_first else x
-        return x.reshape(*sizes, queries, x.shape[-1]).movedim(-2, self.query_axis)
+        x = x.reshape(*_without_axis(self.outer, self.head_axis), *x.shape[1:])
+        sizes = _without_axis(self.shape[:-1], self.query_axis)
+        x = x.movedim(-3, self.head_axis).reshape(*sizes, *x.shape[-2:])
+        return x.movedim(-2, self.query_axis)
+
+
+def find_head_axis(outer: tuple[int, ...], heads: int | None, rows: OperandRows | None) -> int:
+    """Which of several axes is the heads: the one of that size, or the last.
+
+    Args:
+        outer: their sizes.
+        heads: how many heads there are, if that is known.
+        rows: the operands of the product, which have these axes.
+    """
+    last = len(outer) - 1
+    found = [axis for axis, size in enumerate(outer) if size == heads]
+    if not found or found == [last]:
+        return last
+    for x in rows() if rows is not None else ():
+        if x.shape[:-2] == outer and all(x.stride(axis) for axis in found):
+            # heads are split from features, so that they lie closer than batches and tokens
+            nearest = min(reversed(found), key=x.stride)
+            is_outside = x.shape[-2] > 1 and x.stride(nearest) > x.stride(-2)
+            return last if is_outside and not x.is_contiguous() else nearest
+    return found[-1]
+
+
+def _without_axis(sizes: Sequence[int], axis: int) -> tuple[int, ...]:
+    return (*sizes[:axis], *sizes[axis + 1 :])
 
 
 def head_count(module: Any) -> int | None:
@@ -258,6 +297,5 @@ def _queries_and_keys(
     lead = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2])
     if lead.numel() != B * H or q.shape[-2] != Q or k.shape[-2] != K:
         return None
-    outer = (H, B) if layout.is_heads_first else (B, H)
-    q, k = (x.expand(*lead, *x.shape[-2:]).reshape(*outer, *x.shape[-2:]) for x in (q, k))
-    return (q.transpose(0, 1), k.transpose(0, 1)) if layout.is_heads_first else (q, k)
+    q, k = (layout.split_heads(x.expand(*lead, *x.shape[-2:])) for x in (q, k))
+    return q, k

@@ -67,6 +67,7 @@ class ScoreTrace:
             origin.batches,
             self.axes.query_axis(len(shape)),
             is_heads_first=origin.is_heads_first,
+            rows=self.rows(len(shape)),
         )
 
 

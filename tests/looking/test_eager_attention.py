@@ -268,6 +268,50 @@ def test_merged_heads_come_apart_where_the_module_says_how_many_it_has(merge, he
     torch.testing.assert_close(seen["Merged"].weights(), expected)
 
 
+def heads_in_windows(x, heads):
+    """(B, H, windows, L, D)."""
+    return x.unflatten(2, (heads, -1)).transpose(1, 2).unflatten(2, (2, -1))
+
+
+@pytest.mark.parametrize("split, outer", [
+    (lambda x, heads: x.unflatten(2, (heads, -1)).permute(2, 0, 1, 3), (1, 0)),
+    (heads_in_windows, (0, 2, 1)),
+    (lambda x, heads: heads_in_windows(x, heads).transpose(1, 2), (0, 1, 2)),
+    (lambda x, heads: x[:, None, :, :4].expand(-1, heads, -1, -1), (0, 1)),
+], ids=["heads first", "heads before windows", "windows before heads", "as ever"])  # fmt: skip
+@pytest.mark.parametrize("heads", [H, B])
+@torch.no_grad()
+def test_heads_are_told_from_batches_and_windows_wherever_they_stand(split, outer, heads):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.to_qkv = nn.Linear(12, 36)
+            self.num_heads = heads
+
+        def forward(self, x):
+            q, k, v = (split(part, heads) for part in self.to_qkv(x).chunk(3, -1))
+            return (q @ k.mT).softmax(-1) @ v
+
+    model, x = Model(), torch.randn(B, 8, 12)
+    q, k, _ = (split(part, heads) for part in model.to_qkv(x).chunk(3, -1))
+    queries, keys = (
+        part.permute(*outer, q.dim() - 2, q.dim() - 1).reshape(-1, heads, *q.shape[-2:])
+        for part in (q, k)
+    )
+    with look(model) as seen:
+        model(x)
+    torch.testing.assert_close(seen["Model"].weights(), (queries @ keys.mT).softmax(-1))
+    alone = model(x)
+    with edit(model, {"Model": edits.ablate(1)}), look(model) as seen:
+        edited = model(x)
+    assert not seen["Model"].weights()[:, 1].any() and seen["Model"].weights()[:, 0].all()
+    edited, alone = (part.permute(*outer, q.dim() - 2, q.dim() - 1) for part in (edited, alone))
+    assert not edited[..., 1, :, :].any() and torch.equal(edited[..., 0, :, :], alone[..., 0, :, :])
+    with edit(model, {"Model": edits.score(scores.Dot(2.0))}), look(model) as seen:
+        model(x)
+    torch.testing.assert_close(seen["Model"].weights(), (queries @ keys.mT * 2).softmax(-1))
+
+
 @pytest.mark.parametrize("write", [
     lambda weights: F.dropout(weights, 0.5, True, True),
     lambda weights: weights.mul_(2),

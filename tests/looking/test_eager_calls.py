@@ -23,6 +23,10 @@ B, H, Q, K = 2, 3, 5, 7
     ((B, H, Q, K), H, (B,), (B, H, Q, K)),
     ((B, Q, H, K), H, (B,), (B, H, Q, K)),
     ((B, 4, H, Q, K), H, (B,), (4 * B, H, Q, K)),
+    ((B, H, 4, Q, K), H, (B,), (4 * B, H, Q, K)),
+    ((B, H, 4, Q, K), None, (B,), (B * H, 4, Q, K)),
+    ((H, B, Q, K), H, (B,), (B, H, Q, K)),
+    ((B * H, 4, Q, K), H, (B,), (4 * B, H, Q, K)),
 ], ids=str)  # fmt: skip
 def test_cells_of_any_form_are_batch_heads_queries_and_keys_and_back(shape, heads, batches, four):
     x = torch.randn(shape)
