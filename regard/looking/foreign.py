@@ -20,6 +20,7 @@ from regard.functional.edited import drawn
 from regard.functional.rules import at, both, causal
 from regard.functional.scores import Dot
 from regard.looking import native, nested
+from regard.looking.eager_calls import find_head_axis, head_count
 from regard.looking.key_origins import Origin
 from regard.looking.record import Source, unreadable_source, unwrap_tensor, visible_key_count
 
@@ -66,13 +67,21 @@ def why() -> Why:
 
 
 def read_source(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: Origin | None = None
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    origin: Origin | None = None,
+    module: Any = None,
 ) -> Source:
-    """The source of a call of PyTorch's, read as one of ours; `origin` is that of its keys.
+    """The source of a call of PyTorch's in a module, read as one of ours.
 
     Nothing is raised here, in the middle of a model: what cannot be read says so when it is made.
+
+    Args:
+        origin: that of its keys.
     """
     try:
+        args, kwargs, _ = with_heads_last(func, args, kwargs, module)
         for x in (*args, *kwargs.values()):
             if isinstance(x, Tensor):
                 unwrap_tensor(x)
@@ -97,6 +106,30 @@ def sdpa_keys(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if func not in SDPA_FUNCTIONS:
         return None
     return args[1] if len(args) > 1 else kwargs.get("key")
+
+
+def with_heads_last(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], module: Any
+) -> tuple[tuple[Any, ...], dict[str, Any], int | None]:
+    """A call's arguments with heads behind all batches, and the axis they had; None if it is that.
+
+    `scaled_dot_product_attention` takes any number of batches, so that it never says which of its
+    axes is the heads; a module that attends inside of windows may have these behind them.
+    """
+    query = args[0] if args else kwargs.get("query")
+    if func not in SDPA_FUNCTIONS or not isinstance(query, Tensor) or query.dim() < 5:
+        return args, kwargs, None
+    named = dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs
+    key, outer, mask = named["key"], tuple(query.shape[:-2]), named.get("attn_mask")
+    if any(named[name].shape[:-2] != outer for name in ("key", "value")):
+        return args, kwargs, None
+    axis = find_head_axis(outer, head_count(module), lambda: (query, key))
+    if axis == len(outer) - 1:
+        return args, kwargs, None
+    if isinstance(mask, Tensor) and not _marks(mask) and mask.dim() > 2:
+        mask = mask[(None,) * (query.dim() - mask.dim())].movedim(axis, -3)
+    moved = {name: named[name].movedim(axis, -3) for name in ("query", "key", "value")}
+    return (), named | moved | {"attn_mask": mask}, axis
 
 
 def _make_call(name: str, make: Callable[..., Call], *tensors: Tensor) -> Call:
@@ -285,6 +318,7 @@ def _multi_head_signature() -> Signature:
     return signature(F.multi_head_attention_forward)
 
 
+_SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 # Their own operators are what an exported model calls.
 SDPA_FUNCTIONS = (
     F.scaled_dot_product_attention,

@@ -265,7 +265,7 @@ class _Watcher(Observers):
         if self.looks and not going_back():
             with _without_dispatch_modes():
                 origin = self._origins.origin_of(foreign.sdpa_keys(func, args, kwargs))
-                source = foreign.read_source(func, args, kwargs, origin)
+                source = foreign.read_source(func, args, kwargs, origin, _Host().module())
                 for look in self.looks:
                     look.keep(source, foreign.why)
         return out
@@ -274,7 +274,7 @@ class _Watcher(Observers):
         """What a call of attention gives when it is edited; None if nothing is changed about it."""
         if any(edit.means() for edit in self.edits):
             return _run_edited(func, args, kwargs)
-        source = foreign.read_source(func, args, kwargs)
+        source = foreign.read_source(func, args, kwargs, module=_Host().module())
         for edit in self.edits:
             edit.meet(source)
         return None
@@ -346,13 +346,15 @@ class _Host:
 
 def _run_edited(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
     """What PyTorch's call gives when it is edited; None if nothing is changed about it."""
+    args, kwargs, head_axis = foreign.with_heads_last(func, args, kwargs, _Host().module())
     call, join = foreign.called(func, *args, **kwargs)
     new = edited(call)
     if new is call:
         return None
     new = foreign.settled(new)
     show(new, lambda: foreign.WHY_EDITED)
-    return join(heard(new, plain.of(new)))
+    out = join(heard(new, plain.of(new)))
+    return out if head_axis is None else out.movedim(-3, head_axis)
 
 
 @contextmanager

@@ -42,6 +42,34 @@ def test_inputs_of_every_rank_are_seen(lead, mask):
     torch.testing.assert_close(read, out)
 
 
+class Windowed(nn.Module):
+    """Attends inside of windows that stand behind the heads, as timm's Hiera and NesT do."""
+
+    def __init__(self, mask):
+        super().__init__()
+        self.heads, self.mask = H, mask
+
+    def forward(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
+
+
+@pytest.mark.parametrize("mask", [(), (Q, K), (4, 1, K), (B, 1, 4, Q, K), (H, 1, 1, K)], ids=str)
+@torch.no_grad()
+def test_heads_before_windows_are_heads(mask):
+    mask = torch.randn(mask) if mask else None
+    q, k, v = (torch.randn(B, H, 4, n, D) for n in (Q, K, K))
+    logits = q @ k.mT / D**0.5 + (0 if mask is None else mask)
+    expected, model = logits.softmax(-1), Windowed(mask)
+    with look(model) as seen:
+        alone = model(q, k, v)
+    found = seen["Windowed"].weights()
+    assert_close(found, expected.transpose(1, 2).flatten(0, 1))
+    with edit(model, {"Windowed": edits.ablate(1)}):
+        edited = model(q, k, v)
+    assert not edited[:, 1].any()
+    assert_close(edited[:, [0, 2]], alone[:, [0, 2]])
+
+
 @pytest.mark.parametrize("shape", [(K,), (Q, K), (1, 1, Q, K), (2, 1, 1, 1, K), (5, 1, K)], ids=str)
 def test_masks_that_broadcast_are_seen(shape):
     sizes = (2, 3, 5, Q, D), (2, 3, 5, K, D), (2, 3, 5, K, D)
