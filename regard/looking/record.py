@@ -92,6 +92,11 @@ class Kept(NamedTuple):
         return self.span is not None and self.span.log is log
 
     @property
+    def is_part_of_prompt(self) -> bool:
+        """True if it has several queries whose keys go on from those of the call before."""
+        return self.span is not None and self.span.is_grown and self.sizes[2] > 1
+
+    @property
     def first_key(self) -> int:
         """The position of its first key."""
         return 0 if self.span is None else self.span.start

@@ -75,6 +75,12 @@ class Sight:
                 f"{self.name!r}, got {rows.shape[1]} calls and rows up to {int(rows.max())}"
             )
         parts, left = [], len(self.calls) - rows.shape[1]
+        if left and any(kept.is_part_of_prompt for kept in self.calls[1:]):
+            raise ValueError(
+                f"look: expected rows for all {len(self.calls)} calls of {self.name!r}, of which "
+                f"some have parts of a prompt, got {rows.shape[1]}; repeat the first column for "
+                "each part, or generate without prefill_chunk_size"
+            )
         for kept, mine in zip(self.calls, F.pad(rows, (0, left), value=-1).unbind(1), strict=True):
             found = _padded_weights(kept, K)
             mine = mine.to(found.device)

@@ -85,6 +85,20 @@ def test_beams_of_a_decoder_are_followed_to_the_hypotheses(name, returned):
             assert not found[n, :, Q:].any()
 
 
+def test_beams_whose_prompt_was_read_in_parts_are_followed_by_a_row_for_each_part():
+    model, tokens = hf.make("llama"), hf.words(6)
+    with look(model) as seen:
+        out = model.generate(tokens, prefill_chunk_size=4, **hf.beams(2, new=8))
+    rows = torch.cat([out.beam_indices[:, :1], out.beam_indices], 1)
+    for attention, expected in zip(seen.names(), hf.eager(model, out.sequences), strict=True):
+        with pytest.raises(ValueError, match=r"for all 9 calls .* parts of a prompt, got 8"):
+            seen[attention].along(out.beam_indices)
+        found = seen[attention].along(rows)
+        for n, steps in enumerate((out.beam_indices >= 0).sum(1).tolist()):
+            Q = 6 + steps - 1
+            assert torch.allclose(found[n, :, :Q, :Q], expected[n, :, :Q, :Q], atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["t5", "bart", "marian"])
 def test_beams_of_an_encoder_and_a_decoder_are_followed_to_the_hypotheses(name):
     model, tokens = hf.make(name), hf.words(7)
