@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from regard import check
 from regard.functional.call import Why
+from regard.functional.precision import wide
 from regard.looking.record import Kept
 
 # From a key that is not read at all to one that is read alone.
@@ -119,8 +120,8 @@ class Sight:
 
     def entropy(self) -> Tensor:
         """How widely each query looks (B, H, Q), in nats: 0 for one key, log K for all alike."""
-        wide = torch.stack([torch.special.entr(w.float()).sum(-1) for w in self._by_head()])
-        return wide.unflatten(0, self._batch)
+        found = torch.stack([torch.special.entr(wide(w)).sum(-1) for w in self._by_head()])
+        return found.unflatten(0, self._batch)
 
     def draw(self, batch: int = 0, head: int = 0) -> str:
         """One head's weights as text, a line a query: the darker, the more of a key is read."""

@@ -125,6 +125,14 @@ def test_entropy_by_hand():
     )
 
 
+def test_the_entropy_of_float64_weights_has_their_digits():
+    q, k = torch.randn(1, 1, 1, D).double(), torch.randn(1, 1, K, D).double()
+    with look() as seen:
+        attend(q, k, k)
+    expected = torch.special.entr(weigh(q, k)).sum(-1)
+    assert_close(seen["attend.0"].entropy(), expected, rtol=1e-14, atol=0)
+
+
 def test_one_key_alone_has_no_entropy():
     call = asked(Sizes())
     with look() as seen:
