@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fuzz.chance import rounded
 from benchmarks.fuzz.truth import (
     Answer,
     Array,
@@ -37,7 +36,7 @@ class Units:
         scores: of sums of products.
         factors: what the factors of a score are rounded to before, 0 if they are taken as given.
         weights: of exponentials and their sums.
-        reading: what a fused kernel rounds weights and biases to before a product, 0 for others.
+        reading: what a fused kernel rounds weights to before a product, 0 for others.
         stored: of the result.
     """
 
@@ -123,9 +122,6 @@ def of_scores(call: Any, of: Any, answer: Answer) -> Array:
     off = eps * magnitude(score, call.q, k, eps) + 4 * of.scores * plus
     if of.factors:
         off = off + of.factors * of_factors(score, call.q, k)
-    if of.reading:
-        dtype = next(name for name, eps in EPS.items() if eps == of.reading)
-        off = off + np.abs(plus - np.abs(rounded(plus, dtype)))
     if call.dtype == "float16" and of.factors:  # whose smallest numbers are a fixed step apart
         off = off + 2.0**-24 * (np.abs(k).sum(-1)[:, :, None] + np.abs(call.q).sum(-1)[..., None])
     return np.minimum(off, 2 * score[2] if score[0] == "clipped" else np.inf) / heat

@@ -119,6 +119,10 @@ def _draw_seldom(draw: Draw, call: Call) -> None:
     """What chance alone draws too seldom; of other numbers, so that calls stay as they were."""
     if call.edits:
         return
+    if call.function == "attend" and min(call.full) > 0 and draw.chance(0.04):
+        _draw_blocks(draw, call)
+    if call.bias and call.bias[0] in ("tensor", "relative") and draw.chance(0.15):
+        _draw_far_bias(draw, call)
     same_width = call.q.shape[3] == call.k.shape[3]
     if call.function == "attend" and call.spoil is None and same_width and draw.chance(0.02):
         _draw_falling_scale(draw, call)
@@ -131,6 +135,26 @@ def _draw_seldom(draw: Draw, call: Call) -> None:
     if call.dtype in ("bfloat16", "float16") and draw.chance(0.3):
         call.score_dtype = "float32"
         call.score = arrays(call.score, lambda x: rounded(x * draw.random.uniform(1, 2), "float32"))
+
+
+def _draw_far_bias(draw: Draw, call: Call) -> None:
+    """A bias far from zero, which half precision would round by as much as it varies."""
+    assert call.bias is not None
+    name, values, *rest = call.bias
+    call.bias_dtype = "float64" if call.dtype == "float64" else "float32"
+    call.bias = (
+        name,
+        rounded(values + draw.of((-3000.0, -300.0, 30.0, 300.0)), call.bias_dtype),
+        *rest,
+    )
+
+
+def _draw_blocks(draw: Draw, call: Call) -> None:
+    """A window that is cut into several blocks, with its gradient."""
+    window = "window", draw.whole(0, 5)
+    call.rule = draw.of((window, ("both", window, ("causal",)), ("both", window, ("prefix", 4))))
+    call.tiled = call.gradient = True
+    call.backend = draw.of(("auto", "chunked"))
 
 
 def _draw_falling_scale(draw: Draw, call: Call) -> None:
