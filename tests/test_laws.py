@@ -177,11 +177,11 @@ def test_a_look_under_autocast_sees_the_weights_that_were_read(score, select):
     torch.testing.assert_close(weights.float() @ call.v, out.float(), atol=3e-2, rtol=3e-2)
 
 
-# Elsewhere a scale that is no power of two is rounded into q, for gradients of large scores.
-@pytest.mark.parametrize("length", [7, 63])
-@pytest.mark.parametrize("score", [score for score in SCORES if score != "negative dot"])
-def test_a_gradient_that_is_wanted_changes_no_bit_of_the_answer(score, length):
-    call = asked(Sizes(Q=length, K=length, D=16), score=score)
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+@pytest.mark.parametrize("length, width", [(7, 16), (63, 16), (63, 32)])
+@pytest.mark.parametrize("score", SCORES)
+def test_a_gradient_that_is_wanted_changes_no_bit_of_the_answer(score, length, width, dtype):
+    call = asked(Sizes(Q=length, K=length, D=width), dtype, score=score)
     for backend in TRAINED:
         if able(call, backend):
             assert torch.equal(run(call, backend), with_gradients(call, backend)[0]), backend
@@ -252,6 +252,38 @@ def test_errors_with_a_bias_are_at_most_twice_those_of_plain_pytorch(dtype, back
     # PyTorch's fused kernel itself errs more than its plain operations in float32
     slack = 4.0 if dtype == torch.float32 else 2.0
     assert_as_good_as(ours, lambda *x: plainly(*x, scale=0.25, bias=bias), q, k, v, slack=slack)
+
+
+@pytest.mark.parametrize("spread, offset", [(10, 0), (2, 300)])
+@pytest.mark.parametrize("rule", [None, rules.window(20)], ids=["all", "window"])
+@pytest.mark.parametrize("backend", ["auto", "reference", "sdpa"])
+@pytest.mark.parametrize("dtype", HALF)
+def test_a_bias_in_float32_keeps_its_digits_beside_half_precision(
+    dtype, backend, rule, spread, offset
+):
+    q, k, v = torch.randn(3, 2, 3, 130, 16).to(dtype)
+    bias = offset + spread * torch.randn(130, 130)
+    hidden = (
+        torch.zeros(130, 130, dtype=torch.bool) if rule is None else ~dense(rule, 2, 3, 130, 130)
+    )
+    exact = plainly(q.double(), k.double(), v.double(), scale=0.25, bias=bias, hidden=hidden)
+    theirs = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, bias.masked_fill(hidden, -torch.inf)
+    )
+    with use_backend(backend), look() as seen:
+        out = attend(q, k, v, rule=rule, bias=bias)
+    assert (out - exact).abs().max() <= 2 * (theirs - exact).abs().max()
+    shown = seen["attend.0"].weights().double() @ v.double()
+    assert (shown - exact).abs().max() <= 2 * (theirs - exact).abs().max()
+
+
+def test_autocast_rounds_no_bias():
+    q, k, v, bias = torch.randn(4, 2, 3, 16, 16)
+    bias = 300 + 2 * bias
+    with torch.autocast("cpu", torch.bfloat16):
+        out = attend(q, k, v, bias=bias)
+    lowered = [x.bfloat16() for x in (q, k, v)]
+    assert torch.equal(out, attend(*lowered, bias=bias))
 
 
 @pytest.mark.parametrize("dtype", HALF)
@@ -392,6 +424,20 @@ def test_a_bias_too_large_for_the_dtype_hides_nothing_by_itself(dtype, backend):
     call = asked(Sizes(), dtype)
     out = run(call, backend, bias=torch.full((5, 7), -1e30))
     assert out.isfinite().all() and out.abs().sum() > 0
+
+
+@pytest.mark.parametrize("score", [scores.scaled_dot, scores.Additive(torch.ones(2, 4))], ids=str)
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_a_float64_bias_that_float32_does_not_hold_hides_nothing_and_gives_no_nan(backend, score):
+    q = torch.randn(1, 2, 9, 4)
+    lowest = torch.full((9, 9), torch.finfo(torch.float64).min, dtype=torch.float64)
+    mean = q.mean(2, keepdim=True).expand_as(q)
+    with use_backend(backend), look() as seen:
+        assert torch.allclose(attend(q, q, q, score=score, bias=lowest), mean, atol=1e-6)
+        one = torch.zeros(9, 9, dtype=torch.float64)
+        one[0, 1] = 1e39
+        assert torch.equal(attend(q, q, q, score=score, bias=one)[:, :, 0], q[:, :, 1])
+    assert torch.allclose(seen["attend.1"].weights().sum(-1), torch.ones(()))
 
 
 @given(plans(rule=trees() | near_trees() | st.none()))

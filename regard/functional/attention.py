@@ -16,7 +16,7 @@ from regard.check import Number
 from regard.functional import biases, rules
 from regard.functional.biases import Bias
 from regard.functional.call import Call, spread
-from regard.functional.precision import no_autocast, wide
+from regard.functional.precision import cast_finite, no_autocast, wide
 from regard.functional.rules import Rule
 from regard.functional.scores import Score, scaled_dot
 from regard.functional.selects import HIDDEN, Select, softmax
@@ -76,7 +76,7 @@ def logits(
     B, H, Q, _ = q.shape
     check.shape("attend", "what score returns", scores, B=B, H=H, Q=Q, K=k.shape[2])
     if bias is not None:
-        scores = scores + addend(q, k, bias).to(scores.dtype)
+        scores = scores + cast_finite(addend(q, k, bias), scores.dtype)
     return scores if seen is None else scores.masked_fill(~seen, HIDDEN)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.functional.precision import without_autocast
+from regard.functional.precision import cast_finite, without_autocast
 from regard.kernels.operators import operator, undifferentiated
 from regard.onednn import Workspace
 
@@ -40,6 +40,7 @@ class _Problem:
         self.dtype = torch.promote_types(q.dtype, torch.float32)
         self.q, self.k = self.ready(q), self.ready(k)
         self.vector = vector.to(self.dtype)[..., None].expand(self.B, self.H, D, 1)
+        bias = None if bias is None else cast_finite(bias, self.dtype)
         self.mask, self.bias = (
             None if x is None else x.expand(self.B, self.H, self.Q, self.K) for x in (mask, bias)
         )
@@ -93,8 +94,8 @@ class _Problem:
     def offset(self, block: Block) -> Tensor | None:
         """What mask and bias add to the scores of a block, (n, q, K)."""
         if self.mask is None:
-            return None if self.bias is None else self.bias[block].flatten(0, 1).to(self.dtype)
-        shown = self.q.new_zeros(()) if self.bias is None else self.bias[block].to(self.dtype)
+            return None if self.bias is None else self.bias[block].flatten(0, 1)
+        shown = self.q.new_zeros(()) if self.bias is None else self.bias[block]
         return torch.where(self.mask[block], shown, -torch.inf).flatten(0, 1)
 
     def tanh(self, q: Tensor, k: Tensor) -> Tensor:

@@ -10,15 +10,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard import check
 from regard.functional import attention as plain
 from regard.functional.call import Call, spread
-from regard.functional.precision import cast_finite, wide
+from regard.functional.precision import cast_finite, no_autocast, wide
 from regard.functional.rules import Causal
 from regard.functional.scores import folds, root_scale
 from regard.functional.selects import HIDDEN, softmax
 
 # Up to so many tokens a sentence is short.
 SHORT = 40
+# A bound on scores from which on their rounding shows in gradients.
+LARGE_SCORE = 2**13
 
 
 def why_not(call: Call) -> str | None:
@@ -55,10 +58,7 @@ def fused(
     Q, K = q.shape[2], k.shape[2]
     if Q < K or (Q == K and not dropout and _short(q, k)):
         return _call(q, k, v, _lower_right(q, k), scale, dropout)
-    q, scale = fold_scale(q, k, v, scale)
-    out = F.scaled_dot_product_attention(
-        q[:, :, Q - K :], k, v, None, dropout, True, scale=scale, enable_gqa=_is_grouped(q, k)
-    )
+    out = run_kernel(q[:, :, Q - K :], k, v, None, dropout, scale=scale, causal=True)
     # queries that stand before the first key see nothing
     return F.pad(out, (0, 0, Q - K, 0)) if Q > K else out
 
@@ -68,25 +68,71 @@ def _call(
 ) -> Tensor:
     if dropout == 0 and (_decodes(q, k) or _short(q, k)):
         return _product(q, k, v, mask, root_scale(q) if scale is None else scale)
-    q, scale = fold_scale(q, k, v, scale)
-    return F.scaled_dot_product_attention(
-        q, k, v, mask, dropout, scale=scale, enable_gqa=_is_grouped(q, k)
-    )
+    return run_kernel(q, k, v, mask, dropout, scale=scale)
 
 
-def fold_scale(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> tuple[Tensor, float | None]:
-    """Queries and a scale for the same scores, of which PyTorch's CPU kernel gives right gradients.
+def _mask_for_kernel(mask: Tensor, q: Tensor) -> Tensor:
+    """The mask in a dtype that PyTorch's kernels take beside these queries.
 
-    Its backward rounds a scaled product otherwise than its forward, which the exponential of large
-    scores makes infinite: from 10⁸ on. A power of two rounds nothing. In half precision this
-    helps no gradient, and would round q a second time.
+    On a CPU that is float32 or better. Elsewhere the mask must have the dtype of the queries; so
+    that half precision rounds little of it, the largest of each row is moved to 0 first, which
+    changes no softmax.
     """
-    if q.device.type != "cpu" or q.dtype in (torch.bfloat16, torch.float16):
-        return q, scale
+    if q.device.type == "cpu":
+        return cast_finite(mask, wide(q[:0]).dtype)
+    if mask.dtype == q.dtype:
+        return mask
+    return cast_finite(mask - mask.detach().amax(-1, keepdim=True), q.dtype)
+
+
+def run_kernel(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    dropout: float,
+    *,
+    scale: float | None,
+    causal: bool = False,
+) -> Tensor:
+    """The output of PyTorch's fused call, with gradients that are right for scores of any size.
+
+    On a CPU its backward rounds a scaled product otherwise than its forward, unless the scale is a
+    power of two. The exponential of large scores makes that wrong from 10⁴ on, and infinite from
+    10⁸ on. There the scale is multiplied into queries in float32 or better, for both alike.
+    """
+    grouped = _is_grouped(q, k)
+    if not _needs_equal_products(q, k, v, scale):
+        return F.scaled_dot_product_attention(
+            q, k, v, mask, dropout, causal, scale=scale, enable_gqa=grouped
+        )
+    scaled = wide(q) * (root_scale(q) if scale is None else scale)
+    with no_autocast(q.device):
+        out = F.scaled_dot_product_attention(
+            scaled, wide(k), wide(v), mask, dropout, causal, scale=1.0, enable_gqa=grouped
+        )
+    return out.to(v.dtype)
+
+
+def _needs_equal_products(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> bool:
+    """True if gradients are wanted of scores that may be large, on a CPU."""
+    if q.device.type != "cpu" or _is_power_of_two(q.shape[-1], scale):
+        return False
     learns = q.requires_grad or k.requires_grad or v.requires_grad
-    if not (learns and torch.is_grad_enabled()) or _is_power_of_two(q.shape[-1], scale):
-        return q, scale
-    return q * (root_scale(q) if scale is None else scale), 1.0
+    if not (learns and torch.is_grad_enabled()):
+        return False
+    if not (check.readable(q) and check.readable(k)):
+        # a compiler and a transform have no values: half precision would take twice the memory
+        return q.dtype not in (torch.bfloat16, torch.float16)
+    if not (q.numel() and k.numel()):
+        return False
+    factor = root_scale(q) if scale is None else scale
+    return abs(factor) * q.shape[-1] * _largest(q) * _largest(k) > LARGE_SCORE
+
+
+def _largest(x: Tensor) -> float:
+    """The largest magnitude in a tensor."""
+    return max(abs(float(end)) for end in x.detach().aminmax())
 
 
 def _is_power_of_two(width: int, scale: float | None) -> bool:
@@ -172,11 +218,13 @@ def _masked(call: Call) -> Tensor:
         mask = mask if mask.dtype == q.dtype else wide(mask)
         mask = mask if seen is None else mask.masked_fill(~seen, HIDDEN)
         blind = (mask == HIDDEN).all(-1, keepdim=True)
-        mask = cast_finite(mask.masked_fill(blind, 0), q.dtype)
+        mask = _mask_for_kernel(mask.masked_fill(blind, 0), q)
     else:
         assert seen is not None
         blind = ~seen.any(-1, keepdim=True)
         mask = seen | blind
     # kernels differ in what a blind row reads: it is opened before, and set to zero after
     q, k, v, scale = _folded(call, q.masked_fill(blind, 0), k, v)
-    return _call(q, k, v, mask, scale, call.dropout).masked_fill(blind, 0)
+    # autocast would round the mask to half precision as well
+    with no_autocast(q.device):
+        return _call(q, k, v, mask, scale, call.dropout).masked_fill(blind, 0)

@@ -88,10 +88,11 @@ def test_one_query_of_many_heads_reads_what_pytorch_s_kernel_gives_it(hidden, mo
 )
 @pytest.mark.parametrize("scale", [None, -0.3, 0.3, 1.0])
 @pytest.mark.parametrize("width", [3, 4, 32])
-def test_gradients_of_large_scores_are_those_of_the_reference(width, scale, rule):
-    leaves = [torch.randn(1, 2, 40, width).mul_(1e6).requires_grad_() for _ in range(2)]
-    leaves.append(torch.randn(1, 2, 40, width, requires_grad=True))
-    found = []
+@pytest.mark.parametrize("size, dtype", [(1e6, torch.float32), (1e4, torch.bfloat16)], ids=str)
+def test_gradients_of_large_scores_are_those_of_the_reference(width, scale, rule, size, dtype):
+    leaves = [torch.randn(1, 2, 40, width).mul_(size).to(dtype) for _ in range(2)]
+    leaves.append(torch.randn(1, 2, 40, width).to(dtype))
+    leaves, found = [leaf.requires_grad_() for leaf in leaves], []
     for backend in ("sdpa", "reference"):
         with use_backend(backend):
             out = attend(*leaves, score=scores.Dot(scale), rule=rule)
@@ -109,3 +110,12 @@ def test_half_precision_rounds_no_scale_into_queries_that_learn(scale, rule, dty
     still = attend(q, k, v, score=scores.Dot(scale), rule=rule)
     learned = attend(q.clone().requires_grad_(), k, v, score=scores.Dot(scale), rule=rule)
     assert torch.equal(learned, still)
+
+
+def test_where_a_mask_must_be_in_half_precision_its_rows_are_moved_to_zero_first():
+    q = torch.empty(1, 1, 2, 4, dtype=torch.bfloat16, device="meta")
+    bias = torch.tensor([[300.0, 301.5, 299.25], [-8.0, -torch.inf, -70000.0]])
+    found = sdpa._mask_for_kernel(bias, q)
+    assert found.dtype == torch.bfloat16
+    assert found.tolist() == [[-1.5, 0.0, -2.25], [0.0, -torch.inf, -70144.0]]
+    assert torch.equal(sdpa._mask_for_kernel(bias, torch.empty(0).half()), bias)
