@@ -103,7 +103,9 @@ def gathered(call: Call, around: Around) -> tuple[Call, Join]:
         bias = biases.Given(_single(near_bias.expand(B, H, Q, stretch)))
     select = call.select
     if isinstance(select, Gaussian):
-        select = Gaussian(_single(wide(select.centre) - first)[..., 0], select.width)
+        # in float64 where the queries are: float32 does not hold every digit of a difference
+        centre = select.centre.to(torch.promote_types(wide(call.q[:0]).dtype, select.centre.dtype))
+        select = Gaussian(_single(centre - first)[..., 0], select.width)
 
     def take(x: Tensor) -> Tensor:
         rows = index.flatten(2)[..., None].expand(-1, -1, -1, x.shape[-1])
@@ -130,7 +132,7 @@ def centred(rule: Rule | None) -> Around | None:
     """The part of a rule that keeps every query near a centre, if it has one."""
     if isinstance(rule, Both):
         return next((found for found in map(centred, rule.rules) if found is not None), None)
-    return rule if isinstance(rule, Around) else None
+    return rule if isinstance(rule, Around) and math.isfinite(rule.reach) else None
 
 
 def _cut(x: Tensor, first: int, length: int) -> Tensor:
@@ -159,6 +161,10 @@ class _Stretches(torch.autograd.Function):
         x, ctx.block, ctx.count = inputs
         B, H, _, D = x.shape
         ctx.sizes = B, H, D
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return _Stretches.apply(tangents[0], ctx.block, ctx.count)
 
     @staticmethod
     def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None, None]:

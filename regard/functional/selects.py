@@ -132,6 +132,7 @@ class Gaussian:
     def __post_init__(self) -> None:
         check.shape("gaussian", "centre", self.centre, B=None, H=None, Q=None)
         check.computable("gaussian", "centre", self.centre)
+        check.number("gaussian", "width", self.width)
         if not self.width > 0:
             raise ValueError(f"gaussian: expected width > 0, got {self.width!r}")
 
@@ -199,6 +200,10 @@ class _StraightThrough(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
         pass
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return tangents[0].clone()
 
     @staticmethod
     def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None]:

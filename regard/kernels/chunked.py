@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from regard.functional import attention as plain
@@ -23,6 +22,7 @@ from regard.functional.rules import Given
 from regard.functional.scores import Additive, folds
 from regard.functional.selects import Gaussian, softmax
 from regard.kernels import additive_tiled, sdpa
+from regard.kernels.following import is_differentiated_by_transform
 
 # How many (q, k) pairs of a mask, a bias or a score are spelled out at a time.
 PAIRS = 1 << 22
@@ -82,8 +82,12 @@ def log_probability(call: Call, index: Tensor) -> Tensor:
     chunks = list(_query_chunks(call, scores=not tiled))
     if len(chunks) == 1:
         return _one_log_probability(chunks[0][1], index)
+    # torch.func knows no checkpoints
+    again = not is_differentiated_by_transform()
     outs = [
         checkpoint(_one_log_probability, part, index[:, :, rows], use_reentrant=False)
+        if again
+        else _one_log_probability(part, index[:, :, rows])
         for rows, part in chunks
     ]
     return torch.cat(outs, 2)
@@ -100,7 +104,7 @@ class InParts:
 
     def __call__(self, q: Tensor, k: Tensor) -> Tensor:
         rows = max(1, TERMS // max(1, k.numel()))
-        if rows >= q.shape[2]:
+        if rows >= q.shape[2] or is_differentiated_by_transform():
             return self.score(q, k)
         # every part gives a gradient of all keys and vectors: the sum is not rounded part by part
         k, score = wide(k), changed(self.score, wide)
@@ -155,10 +159,7 @@ def _open(pieces: Call) -> Tensor:
         return _dense(pieces)
     assert isinstance(pieces.score, folds) and isinstance(pieces.rule, Given)
     q, k, scale = pieces.score.fold(pieces.q, pieces.k)
-    q, left = sdpa.fold_scale(q, k, pieces.v, scale)
-    return F.scaled_dot_product_attention(
-        q, k, pieces.v, pieces.rule.mask, pieces.dropout, scale=left
-    )
+    return sdpa.run_kernel(q, k, pieces.v, pieces.rule.mask, pieces.dropout, scale=scale)
 
 
 def _dense(pieces: Call) -> Tensor:
@@ -186,9 +187,13 @@ def _tiled(part: Call) -> Tensor:
 
 
 def _has_few_terms(part: Call) -> bool:
-    """True if an additive score fits one tile: formed as a whole, its gradients have gradients."""
+    """True if an additive score is formed as a whole, as what fits one tile is.
+
+    Then its gradients have gradients, and derivatives may be taken as PyTorch likes.
+    """
     B, H, Q, K = part.sizes
-    return not torch.compiler.is_exporting() and B * H * Q * K * part.q.shape[3] <= FEW
+    few = not torch.compiler.is_exporting() and B * H * Q * K * part.q.shape[3] <= FEW
+    return few or is_differentiated_by_transform()
 
 
 def _one_log_probability(part: Call, index: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 import torch
 from torch import Tensor
+from torch._C._functorch import TransformType, get_interpreter_stack
+from torch.autograd import forward_ad
 from torch.nn import Parameter
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
@@ -10,6 +12,21 @@ from torch.utils._device import DeviceContext
 def transformed() -> bool:
     """Whether a compiler or a transform follows, which must see all that is done."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def is_differentiated_by_transform() -> bool:
+    """True if derivatives are taken forwards, or by `torch.func`: operators of ours have neither.
+
+    A compiler takes such derivatives of what it has traced.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    if forward_ad._current_level >= 0:
+        return True
+    if not torch._C._are_functorch_transforms_active():
+        return False
+    kinds = (TransformType.Grad, TransformType.Jvp)
+    return any(transform.key() in kinds for transform in get_interpreter_stack() or ())
 
 
 def dispatched(*tensors: Tensor) -> bool:

@@ -10,11 +10,13 @@ from torch import Tensor
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, ordinary
+from regard.functional.precision import cast_finite
 from regard.functional.scores import Additive
 from regard.functional.selects import softmax
 from regard.kernels import seen
 from regard.kernels.additive_plan import FEW
 from regard.kernels.flex import has_triton
+from regard.kernels.following import is_differentiated_by_transform
 
 # Where the kernels run; tests add the CPU, where Triton's interpreter runs them.
 DEVICES = ("cuda",)
@@ -87,7 +89,10 @@ def log_probability(call: Call, index: Tensor) -> Tensor:
 
 
 def _bias(call: Call) -> Tensor | None:
-    return None if call.bias is None else plain.addend(call.q, call.k, call.bias)
+    if call.bias is None:
+        return None
+    bias = plain.addend(call.q, call.k, call.bias)
+    return cast_finite(bias, torch.float32) if bias.dtype == torch.float64 else bias
 
 
 def _why_no_score(q: Tensor) -> str | None:
@@ -96,6 +101,8 @@ def _why_no_score(q: Tensor) -> str | None:
         return f"the kernel needs a CUDA card, and the call is on {q.device.type}"
     if not has_triton():
         return "Triton is not installed"
+    if is_differentiated_by_transform():
+        return "the kernel has no forward-mode derivative, and none for torch.func"
     if q.is_cuda and _too_old(q.device):
         return "the kernel needs an NVIDIA card of compute capability 8.0 or newer"
     if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):

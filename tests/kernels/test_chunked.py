@@ -5,7 +5,18 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from regard import attend, biases, log_probability, logits, rules, scores, selects, use_backend, why
+from regard import (
+    attend,
+    biases,
+    log_probability,
+    logits,
+    rules,
+    scores,
+    selects,
+    use_backend,
+    weigh,
+    why,
+)
 from regard.kernels import chunked
 from tests.mechanisms import FUSED, LOCAL, Sizes, asked, lengths
 
@@ -325,3 +336,57 @@ def test_what_is_read_in_chunks_has_the_dtype_of_the_values(few, monkeypatch):
         expected = attend(q, k, v, score=score, rule=rule)
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("name", ["attend", "weigh", "logits", "log_probability"])
+def test_derivatives_of_torch_func_are_those_of_the_reference_however_large(name, few, monkeypatch):
+    if not few:
+        monkeypatch.setattr(chunked, "FEW", 0)
+        monkeypatch.setattr(chunked, "TERMS", 16)
+        monkeypatch.setattr(chunked, "PAIRS", 8)
+    score = scores.Additive(torch.randn(3, 5))
+    index = torch.zeros(2, 3, 7, dtype=torch.long)
+    run = {
+        "attend": lambda q: attend(q, q, q, score=score, rule=rules.prefix(5)),
+        "weigh": lambda q: weigh(q, q, score=score),
+        "logits": lambda q: logits(q, q, score=score),
+        "log_probability": lambda q: log_probability(q, q, index, score=score),
+    }[name]
+    q, tangent, found = torch.randn(2, 3, 7, 5), torch.randn(2, 3, 7, 5), []
+    for backend in ("auto", "reference"):
+        with use_backend(backend):
+            forwards = torch.func.jvp(run, (q,), (tangent,))[1]
+            backwards = torch.func.grad(lambda q: run(q).square().sum())(q)
+        found.append((forwards, backwards))
+    assert found[0][0].abs().max() > 0
+    torch.testing.assert_close(found[0], found[1], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("select", [selects.top_k(2), selects.sparsemax, selects.straight_through])
+def test_windows_have_forward_derivatives_for_every_local_select(select):
+    def run(q):
+        return attend(q, q, q, rule=rules.window(1), select=select)
+
+    q, tangent, found = torch.randn(2, 3, 70, 5), torch.randn(2, 3, 70, 5), []
+    for backend in ("chunked", "reference"):
+        with use_backend(backend):
+            found.append(torch.func.jvp(run, (q,), (tangent,))[1])
+    assert torch.allclose(*found, atol=1e-5)
+
+
+def test_a_centre_without_an_end_of_its_reach_is_no_window():
+    q = torch.randn(1, 1, 5, 4)
+    call = {"rule": rules.around(torch.ones(1, 1, 5), float("inf"))}
+    assert torch.allclose(attend(q, q, q, **call), attend(q, q, q), atol=1e-6)
+    with use_backend("chunked"), pytest.raises(ValueError, match="only additive scores, windows"):
+        attend(q, q, q, **call)
+
+
+def test_a_gaussian_around_a_centre_in_float32_is_exact_for_queries_in_float64():
+    x, centre = torch.randn(1, 1, 200, 8, dtype=torch.float64), torch.rand(1, 1, 200)
+    call = {"rule": rules.around(centre + 3, 2.0), "select": selects.gaussian(centre, 2.0)}
+    with use_backend("reference"):
+        expected = attend(x, x, x, **call)
+    with use_backend("chunked"):
+        assert (attend(x, x, x, **call) - expected).abs().max() < 1e-14

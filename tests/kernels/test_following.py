@@ -48,3 +48,19 @@ def test_a_look_is_known_and_a_device_is_no_look():
 @pytest.mark.compiled
 def test_a_compiler_is_known():
     assert torch.compile(lambda x: x + following.transformed(), fullgraph=True)(1) == 2
+
+
+def test_a_transform_that_differentiates_is_known_and_one_that_maps_is_none():
+    def ask(x):
+        found.append(following.is_differentiated_by_transform())
+        return x.sum()
+
+    x, found = torch.ones(2, 3), list[bool]()
+    ask(x)
+    torch.func.vmap(ask)(x)
+    torch.func.grad(ask)(x)
+    torch.func.vmap(torch.func.grad(ask))(x)
+    torch.func.jvp(ask, (x,), (x,))
+    with torch.autograd.forward_ad.dual_level():
+        ask(x)
+    assert found == [False, False, True, True, True, True]
