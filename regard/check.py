@@ -1,5 +1,6 @@
 """Errors of wrong shapes and values, worded the same way everywhere."""
 
+import numbers
 import reprlib
 import sys
 from collections.abc import Mapping
@@ -63,9 +64,13 @@ def floats(where: str, name: str, given: Any) -> None:
 
 
 def computable(where: str, name: str, given: Any) -> None:
-    """Refuse anything but a tensor that can be computed with: float8 is for storing alone."""
+    """Refuse anything but a tensor of real numbers that can be computed with.
+
+    float8 is for storing alone.
+    """
     _tensor(where, name, given)
-    if given.is_floating_point() and given.dtype not in FLOAT_DTYPES:
+    unfit = given.is_floating_point() and given.dtype not in FLOAT_DTYPES
+    if unfit or given.is_complex():
         raise ValueError(
             f"{where}: expected {name} in float16, bfloat16, float32 or float64, "
             f"got {kind(given)}. Convert it first: {name}.to(torch.bfloat16)."
@@ -78,6 +83,12 @@ def whole(where: str, name: str, given: Any) -> None:
         raise ValueError(f"{where}: expected a whole {name} >= 0, got {brief_text(given)}")
     if given >= POSITION_LIMIT:
         raise ValueError(f"{where}: expected {name} below 2^62, got {brief_text(given)}")
+
+
+def number(where: str, name: str, given: Any) -> None:
+    """Refuse anything but a number of Python's or NumPy's."""
+    if isinstance(given, bool) or not isinstance(given, numbers.Real):
+        raise ValueError(f"{where}: expected {name} as a number, got {kind(given)}")
 
 
 def below(where: str, name: str, largest: int, limit: int, what: str) -> None:

@@ -59,7 +59,8 @@ def attend(
     Raises:
         ValueError: shapes disagree, or the backend asked for cannot do this.
     """
-    everyday = select is softmax and bias is None and not dropout
+    is_undropped = isinstance(dropout, (int, float)) and not dropout
+    everyday = select is softmax and bias is None and is_undropped
     if everyday and _asked == "auto" and not looking.watched():
         # what most models ask for, most often: a microsecond counts where a token is decoded
         if score is scaled_dot and (rule is None or rule is causal) and ordinary(q, k, v):
@@ -224,9 +225,10 @@ def tours_said(tables: tour.Tables, sizes: tour.Sizes, tours: Tensor, taken: Ten
 def use_backend(backend: Backend) -> Iterator[None]:
     """Run every call inside with this backend, or raise an error that says why it cannot."""
     global _asked
-    if backend not in get_args(Backend):
+    if not isinstance(backend, str) or backend not in get_args(Backend):
         raise ValueError(
-            f"use_backend: expected one of {', '.join(get_args(Backend))}, got {backend!r}"
+            f"use_backend: expected one of {', '.join(get_args(Backend))}, "
+            f"got {check.brief_text(backend)}"
         )
     before, _asked = _asked, backend
     try:

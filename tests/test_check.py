@@ -111,3 +111,15 @@ def test_nothing_can_be_read_of_fake_tensors_or_under_a_transform():
     assert not torch.func.vmap(lambda row: row * check.readable(row))(x).any()
     with FakeTensorMode():
         assert not check.readable(torch.ones(3))
+
+
+@pytest.mark.parametrize("given", [torch.ones(3), "x", None, True, 1j])
+def test_only_a_real_number_is_one(given):
+    with pytest.raises(ValueError, match="window: expected reach as a number, got "):
+        check.number("window", "reach", given)
+    check.number("window", "reach", np.float32(1.5))
+
+
+def test_a_complex_tensor_cannot_be_computed_with():
+    with pytest.raises(ValueError, match="got a tensor of complex64"):
+        check.computable("Cosine", "strength", torch.ones(3) + 0j)

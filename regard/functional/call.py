@@ -104,6 +104,7 @@ def checked(
 
 def dropping(call: Call, dropout: Number) -> Call:
     """The call with a share of its weights dropped."""
+    check.number("attend", "dropout", dropout)
     if not 0 <= dropout < 1:
         raise ValueError(f"attend: expected dropout from 0 up to but not 1, got {dropout!r}")
     return replace(call, dropout=dropout) if dropout else call

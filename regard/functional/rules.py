@@ -153,6 +153,7 @@ class Around:
     def __post_init__(self) -> None:
         check.shape("around", "centre", self.centre, B=None, H=None, Q=None)
         check.computable("around", "centre", self.centre)
+        check.number("around", "reach", self.reach)
         if not self.reach >= 0:
             raise ValueError(f"around: expected reach >= 0, got {self.reach!r}")
 
