@@ -190,10 +190,9 @@ class Recorder:
 
     def _with_version(self, tensor: Tensor) -> tuple[Tensor, int]:
         # tensors of inference mode do not count their versions: only a copy of them is safe
-        if tensor.is_inference():
-            return _compact_copy(tensor), 0
-        tensor = _compact_copy(tensor) if self._copy else tensor
-        return tensor, tensor._version
+        if self._copy or tensor.is_inference():
+            tensor = _compact_copy(tensor)
+        return tensor, 0 if tensor.is_inference() else tensor._version
 
     def _shared_mask(self, tensor: Tensor) -> tuple[Tensor, int]:
         """A mask or bias and its version; an equal one from a recent record, if there is one."""

@@ -90,3 +90,13 @@ def test_a_cache_that_is_written_in_place_is_read_as_it_was(copy):
             expected.append(weigh(q, room, rule=mask))
     room.zero_()
     assert torch.equal(seen["Cached"].weights(), torch.cat(expected, 2))
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_keys_of_inference_mode_can_be_read_outside_of_it(copy):
+    with torch.inference_mode():
+        memory = torch.randn(1, 1, 3, 4)
+    q = torch.randn(1, 1, 2, 4)
+    with torch.no_grad(), look(copy=copy) as seen:
+        attend(q, memory, memory)
+    assert torch.allclose(seen["attend.0"].weights(), weigh(q, memory.clone()))
