@@ -83,7 +83,8 @@ class Cosine:
     def fits(self, q: Tensor, k: Tensor) -> None:
         """Refuse keys of another width than the queries, and a strength that has no query."""
         Dot().fits(q, k)
-        if hasattr(self.strength, "__len__"):
+        # a number first: a compiler of dynamic numbers cannot ask what attributes one has
+        if not isinstance(self.strength, (int, float)) and hasattr(self.strength, "__len__"):
             B, H, Q, _ = q.shape
             check.broadcasts("Cosine", "strength", self.strength, B=B, H=H, Q=Q)
 
