@@ -1,9 +1,10 @@
 // One script, one style sheet, the same names each time: what is built is committed.
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vite";
+import { licences } from "./licences.ts";
 
 export default defineConfig({
-  plugins: [svelte()],
+  plugins: [svelte(), licences()],
   build: {
     outDir: "../regard/view/page",
     emptyOutDir: true,

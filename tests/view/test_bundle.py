@@ -4,14 +4,17 @@ import gzip
 import os
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from regard.view import bundle
+from regard.view import bundle, page
+from tests.view.traces import translation
 
 SOURCE = Path(__file__).parents[2] / "page"
-BUILT = ("index.html", "app.js", "app.css", "icon.svg")
+BUILT = ("index.html", "app.js", "app.css", "icon.svg", "LICENSES.txt")
+PACKAGES = ("clsx", "svelte")
 
 
 def npm(*words: str) -> None:
@@ -42,6 +45,30 @@ def test_script_and_style_are_those_files():
     assert bundle.script().encode() == (bundle.BUILT / "app.js").read_bytes()
     assert bundle.style().encode() == (bundle.BUILT / "app.css").read_bytes()
     assert "export" in bundle.script()[-200:]
+
+
+def test_the_licences_of_the_packages_in_the_bundle_stand_in_it_and_beside_it():
+    notice, _, _ = bundle.script().partition("*/")
+    beside = (bundle.BUILT / "LICENSES.txt").read_text(encoding="utf-8")
+    assert notice.startswith("/*!\n")
+    for text in (notice, beside):
+        assert "The above copyright notice and this permission notice shall be" in text
+        assert (
+            all(f"{name}\n" in text or f"{name}, MIT" in text for name in PACKAGES)
+            and text.count("Copyright (c)") == 2
+        )
+
+
+def test_a_saved_page_has_the_notice_of_the_bundle():
+    notice, _, _ = bundle.script().partition("*/")
+    assert notice.startswith("/*!\n") and notice in page(translation())
+
+
+def test_the_package_names_the_licence_of_the_bundle_and_ships_its_text():
+    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text())["project"]
+    assert "MIT" in project["license"].split(" AND ")
+    assert "regard/view/page/LICENSES.txt" in project["license-files"]
+    assert all((SOURCE.parent / name).is_file() for name in project["license-files"])
 
 
 def test_neither_asks_for_anything_else():
