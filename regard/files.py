@@ -8,8 +8,9 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 LONGEST_JSON = 64 * 2**20
 
@@ -35,7 +36,7 @@ def write(path: Path, content: bytes | str) -> Path:
 
 
 @contextmanager
-def plain_file(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+def plain_file(path: Path) -> Iterator[tuple[BufferedReader, int]]:
     """A file open for reading, and its size.
 
     Raises:

@@ -16,8 +16,10 @@ import json
 import os
 import re
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,8 @@ from regard.train import trees
 
 SCHEMA = 1
 _WRITING, _GONE = ".writing-", ".gone-"
-# What a manifest may name: a tree, or the state.
-_FILE_NAME = re.compile(r"[A-Za-z0-9_]+\.safetensors|state\.json")
+# What a manifest may name: a tree, or the state; no file system has names of over 255 letters.
+_FILE_NAME = re.compile(r"[A-Za-z0-9_]{1,243}\.safetensors|state\.json")
 MAX_MANIFEST_BYTES = 2**20
 MAX_POINTER_BYTES = 100
 # No file system has larger files, and a longer number would be repeated in an error.
@@ -79,7 +81,7 @@ def latest(folder: Path) -> int | None:
     try:
         with files.plain_file(pointer) as (file, _):
             pointed = file.read(MAX_POINTER_BYTES).decode(errors="replace").strip()
-    except ValueError:
+    except (ValueError, OSError):
         pointed = ""
     found = [step for step in there if name(step) == pointed]
     if not found:
@@ -201,7 +203,9 @@ def _point(folder: Path, title: str) -> None:
 
 def _is_whole(path: Path) -> bool:
     with suppress(DamagedError):
-        _read(path)
+        for title, facts in _manifest(path)["files"].items():
+            with _open_verified(path / title, facts):
+                pass
         return True
     return False
 
@@ -233,20 +237,42 @@ def _read(
 
 def _verified_bytes(path: Path, facts: dict[str, Any]) -> bytes:
     """The bytes of a file, which must be a plain one of the size and the sum that were recorded."""
+    with _open_verified(path, facts) as file:
+        data = file.read(facts["bytes"])
+        # compared again: somebody may have written into it since
+        if _facts(data) != facts:
+            raise _other_sum(path)
+        return data
+
+
+@contextmanager
+def _open_verified(path: Path, facts: dict[str, Any]) -> Iterator[BufferedReader]:
+    """A file at its beginning, of the size and the sum that were recorded; else DamagedError."""
     try:
         with files.plain_file(path) as (file, size):
             if size != facts["bytes"]:
                 raise DamagedError(f"{path} is damaged ({size} of {facts['bytes']} bytes)")
-            data = file.read(size)
+            # in pieces, so that a file of any size is compared before it must fit into memory
+            if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
+                raise _other_sum(path)
+            file.seek(0)
+            yield file
     except FileNotFoundError:
         raise DamagedError(f"{path} is missing") from None
+    except MemoryError:
+        words = f"its {facts['bytes']} bytes do not fit into memory"
+        raise DamagedError(f"{path} cannot be read ({words})") from None
+    except OSError as error:
+        words = error.strerror or type(error).__name__
+        raise DamagedError(f"{path} cannot be read ({words})") from None
     except DamagedError:
         raise
     except ValueError as error:
         raise DamagedError(f"{path} is damaged ({error})") from None
-    if _facts(data) != facts:
-        raise DamagedError(f"{path} is damaged (its sha256 is another)")
-    return data
+
+
+def _other_sum(path: Path) -> DamagedError:
+    return DamagedError(f"{path} is damaged (its sha256 is another)")
 
 
 def _manifest(path: Path) -> dict[str, Any]:

@@ -3,11 +3,14 @@ import hashlib
 import json
 import os
 import socket
+import tracemalloc
 from contextlib import chdir, suppress
+from unittest.mock import Mock
 
 import pytest
 import torch
 
+from regard import files
 from regard.train import DamagedError, checkpoints
 from regard.train.checkpoints import Checkpoint, back, latest, load, name, save, steps, tidy, whole
 from tests.train import toy
@@ -151,6 +154,7 @@ FACTS = {"bytes": 1, "sha256": "0" * 64}
         *("../../../etc/hostname", "/dev/zero", "..", "", "a/b.safetensors", "state.json/.."),
         *("model.safetensors\0", "model.safetensors\n", "C:model.safetensors", "é.safetensors"),
         *(".safetensors", "manifest.json", "model.pickle", "x" * 9999),
+        "x" * 244 + ".safetensors",
     ],
 )
 def test_a_manifest_names_files_of_its_own_folder_alone(tmp_path, title, monkeypatch):
@@ -217,6 +221,74 @@ def test_a_size_that_is_another_is_refused_before_anything_is_read(tmp_path):
     os.truncate(path, 2**40)  # a hole, which takes no room on the disk and all memory when read
     with pytest.raises(DamagedError, match=r"\(1099511627776 of \d+ bytes\)"):
         load(tmp_path)
+
+
+def unreadable(monkeypatch, number, *titles):
+    """Lets the opening of these files of checkpoints fail with an error of the system."""
+    opened = files.plain_file
+
+    def plain_file(path):
+        if f"{path.parent.name}/{path.name}" in titles:
+            raise OSError(number, os.strerror(number), str(path))
+        return opened(path)
+
+    monkeypatch.setattr(files, "plain_file", plain_file)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ENAMETOOLONG])
+def test_a_file_that_cannot_be_read_is_damage_and_hides_none_of_the_others(
+    tmp_path, monkeypatch, number
+):
+    saved(tmp_path, 5, 10, 15)
+    titles = [f"{name(step)}/model.safetensors" for step in (10, 15)]
+    unreadable(monkeypatch, number, *titles)
+    with pytest.raises(DamagedError, match=r"15/model\.safetensors cannot be read .*--step 5$"):
+        load(tmp_path)
+    assert whole(tmp_path) == 5
+
+
+def test_a_pointer_that_cannot_be_read_is_damaged(tmp_path, monkeypatch):
+    unreadable(monkeypatch, errno.EIO, f"{saved(tmp_path / 'run', 5).name}/latest")
+    with pytest.raises(DamagedError, match=r"latest is damaged .* the checkpoint of step 5 is"):
+        latest(tmp_path / "run")
+
+
+def test_whether_a_checkpoint_is_whole_is_asked_in_little_memory(tmp_path):
+    hole = saved(tmp_path, 5) / name(5) / "model.safetensors"
+    os.truncate(hole, 2**27)  # its sum is right, so that all of it is read
+    with hole.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    listed = json.loads((hole.parent / "manifest.json").read_text())["files"]
+    forged(tmp_path, files=listed | {hole.name: {"bytes": 2**27, "sha256": digest}})
+    tracemalloc.start()
+    try:
+        assert whole(tmp_path) == 5
+        assert tracemalloc.get_traced_memory()[1] < 2**23
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_larger_than_memory_is_damage_and_the_one_before_is_offered(tmp_path, monkeypatch):
+    saved(tmp_path, 5, 10)
+    # what is asked of the bytes of a file once all of them are in memory
+    monkeypatch.setattr(checkpoints, "_facts", Mock(side_effect=MemoryError))
+    with pytest.raises(DamagedError, match=r"do not fit into memory\); .*--step 5$"):
+        load(tmp_path)
+
+
+def test_what_is_written_into_a_file_while_it_is_read_is_not_loaded(tmp_path, monkeypatch):
+    path = saved(tmp_path, 5) / name(5) / "model.safetensors"
+    compared = hashlib.file_digest
+
+    def file_digest(file, kind):
+        found = compared(file, kind)
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        return found
+
+    monkeypatch.setattr(hashlib, "file_digest", file_digest)
+    with pytest.raises(DamagedError, match=r"is damaged \(its sha256 is another\)"):
+        load(tmp_path, only=("model",))
 
 
 @pytest.mark.parametrize(
