@@ -165,7 +165,7 @@ class Engine:
                 f"fit: {checkpoints.name(step)} was trained with {state['optimizer']!s:.40}, "
                 f"expected {kind}; resume with the same optimizer"
             )
-        _refuse_other_places(state)
+        _refuse_other_types(state, step)
         self._load_learnt(found)
         if state["scaler"]:
             self.fabric.strategy.precision.load_state_dict(state["scaler"])
@@ -267,10 +267,11 @@ class Engine:
         optimizers.remember(self.optimizer, self.model, found.trees["optimizer"])
 
     def _load_weights(self, model: nn.Module, weights: dict[str, Tensor], step: int) -> None:
+        where = self.folder / checkpoints.name(step)
+        _refuse_other_dtypes(model, weights, where)
         try:
             model.load_state_dict(weights)
         except RuntimeError as error:
-            where = self.folder / checkpoints.name(step)
             raise ValueError(
                 f"{where} is of another model: {str(error).splitlines()[-1].strip()}"
             ) from None
@@ -285,12 +286,48 @@ class Engine:
         return DivergedError(f"fit: {what}; {way_out}{counted}")
 
 
-def _refuse_other_places(state: dict[str, Any]) -> None:
-    """Raise TypeError unless the place in the data and the seconds are numbers."""
-    if type(state["seconds"]) not in (int, float):
-        raise TypeError("seconds")
-    if not all(type(place) is int for place in state["stream"].values()):
-        raise TypeError("stream")
+def _refuse_other_types(state: dict[str, Any], step: int) -> None:
+    """Raise TypeError unless each part of the state of a training at `step` is of its type."""
+    stopping, best = state["stopping"], state["stopping"]["best"]
+    fits = {
+        "seconds": _is_number(state["seconds"]) and math.isfinite(state["seconds"]),
+        "stream": all(type(place) is int for place in state["stream"].values()),
+        "scaler": isinstance(state["scaler"], dict),
+        "running": type(state["running"]) is list and all(map(_is_settled, state["running"])),
+        "best": best is None or (_is_number(best) and math.isfinite(best)),
+        "step": type(stopping["step"]) is int and 0 <= stopping["step"] <= step,
+        "metrics": all(map(_is_number, stopping["metrics"].values())),
+        "bad": type(stopping["bad"]) is int and stopping["bad"] >= 0,
+    }
+    wrong = [name for name, right in fits.items() if not right]
+    if wrong:
+        raise TypeError(", ".join(wrong))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _is_settled(one: Any) -> bool:
+    """True if these are the numbers of one step, as JSON holds them."""
+    if not isinstance(one, list) or len(one) != len(Settled._fields):
+        return False
+    step, loss, tokens, norm = one
+    whole = type(step) is int and type(tokens) is int
+    return whole and _is_number(loss) and (norm is None or _is_number(norm))
+
+
+def _refuse_other_dtypes(model: nn.Module, weights: dict[str, Tensor], where: Path) -> None:
+    """Refuse what would be rounded in silence: numbers of another kind than those of the model."""
+    for name, own in model.state_dict().items():
+        given = weights.get(name)
+        if not isinstance(given, Tensor) or not isinstance(own, Tensor):
+            continue
+        floats = given.is_floating_point() and own.is_floating_point()
+        if given.dtype != own.dtype and not floats:
+            raise ValueError(
+                f"{where} is of another model: expected {name} as {own.dtype}, got {given.dtype}"
+            )
 
 
 class _Held:

@@ -211,11 +211,21 @@ def test_a_state_that_lacks_something_is_one_sentence(tmp_path, state):
         engine(tmp_path).load(1)
 
 
+JUDGED = {"best": 1.0, "step": 0, "metrics": {"loss": 1.0}, "bad": 0}
+
+
 @pytest.mark.parametrize(
     "changed",
     [{"seconds": None}, {"seconds": "x" * 999}, {"seconds": 10**400}]
     + [{"stream": {"epoch": 0, "batch": value}} for value in (None, 0.5, True, "x" * 999)]
-    + [{"optimizer": "x" * 999}],
+    + [{"optimizer": "x" * 999}, {"seconds": math.nan}, {"scaler": None}, {"scaler": "x"}]
+    + [{"running": value} for value in (None, {}, [1], [[]], [[1, "x", "y", "z"]], ["abcd"])]
+    + [{"running": [["x", 1.0, 1, None]]}, {"running": [[1, 1.0, 1, "x" * 999]]}]
+    + [{"stopping": value} for value in (None, [], {}, {"best": None})]
+    + [{"stopping": JUDGED | {"best": value}} for value in ("x", [], {}, True, math.nan, 10**400)]
+    + [{"stopping": JUDGED | {"step": value}} for value in ("x", [], -5, 0.5, 10**30)]
+    + [{"stopping": JUDGED | {"metrics": value}} for value in ("x", [], {"loss": "x"})]
+    + [{"stopping": JUDGED | {"bad": value}} for value in ("x", [], -1)],
     ids=lambda changed: str(changed)[:40],
 )
 def test_a_state_of_other_types_is_one_short_sentence(tmp_path, changed):
@@ -238,6 +248,15 @@ def test_another_model_is_refused(tmp_path):
     engine(tmp_path).save()
     with pytest.raises(ValueError, match="step-00000000 is of another model: size mismatch for"):
         engine(tmp_path, model=torch.nn.Sequential(torch.nn.Linear(5, 4))).load(0)
+
+
+def test_weights_that_would_be_rounded_are_refused(tmp_path):
+    engine(tmp_path).save()
+    found = checkpoints.load(tmp_path)
+    whole = {name: x.long() for name, x in found.trees["model"].items()}
+    checkpoints.save(tmp_path, replace(found, step=1, trees=found.trees | {"model": whole}))
+    with pytest.raises(ValueError, match=r"another model: expected .* as torch\.float.*int64$"):
+        engine(tmp_path).load(1)
 
 
 def test_an_average_that_is_new_begins_with_the_weights_of_the_checkpoint(tmp_path):
