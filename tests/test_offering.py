@@ -88,10 +88,12 @@ def test_looking_for_runs_ends_by_itself(runs, monkeypatch):
 CARD = {"schema": 1, "name": "a", "recipe": "translate", "model": "tiny", "config": {}}
 BROKEN = {
     "a number too large for a float": (CARD | {"numbers": {"a": 10**400}}, "OverflowError"),
-    "settings that are null": (CARD | {"settings": None}, "does not fit"),
-    "settings that are a list": (CARD | {"recipe": "copy", "settings": [1]}, "does not fit"),
-    "no recipe": ({"schema": 1}, "KeyError"),
-    "a recipe that is a list": (CARD | {"recipe": []}, "does not fit"),
+    "settings that are null": (CARD | {"settings": None}, "settings as dict, got NoneType"),
+    "settings that are a list": (CARD | {"settings": [1]}, "settings as dict, got list"),
+    "no settings": (CARD | {"recipe": "copy"}, "copy: settings.data in the card.json of 'a'"),
+    "nothing": ({}, "card.json is of schema None, this version reads 1"),
+    "no name": ({"schema": 1}, "card.json: expected name as str, got nothing"),
+    "a recipe that is a list": (CARD | {"recipe": []}, "expected recipe as str, got list"),
     "another's recipe": (CARD | {"recipe": "x" * 10_000}, "expected a recipe"),
     "half a character": (CARD | {"about": "\ud800"}, "not UTF-8"),
     "a long line": (CARD | {"about": "x" * 100_000}, "the most is 65536"),

@@ -113,6 +113,12 @@ def known(recipe: Any, card: Mapping[str, Any]) -> Any:
     if card.get("recipe") != recipe.name:
         raise ValueError(
             f"{recipe.name}: expected a model that was trained by this recipe, got "
-            f"{card.get('name')!r}, which learned {card.get('recipe')!r}"
+            f"{card.get('name')!r:.60}, which learned {card.get('recipe')!r:.60}"
         )
-    return configs.restored(recipe.task, card["settings"]["data"])
+    where = f"{recipe.name}: settings.data in the card.json of {card.get('name')!r:.60}"
+    if "data" not in card.get("settings", {}):
+        raise ValueError(f"{where}: expected the task it has learned, got nothing")
+    try:
+        return configs.restored(recipe.task, card["settings"]["data"])
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise ValueError(f"{where}: {error}") from None

@@ -22,6 +22,9 @@ MAX_JSON_MEMORY = 512 * MiB
 MAX_CARD_MEMORY = 2 * MiB
 LONGEST_HEADER = 16 * MiB
 LONGEST_LINE = 600
+SCHEMA = 1
+# What every card has, and of which type.
+NEEDED = {"name": str, "recipe": str, "model": str, "config": dict}
 
 
 def refused(why: str) -> ValueError:
@@ -50,8 +53,34 @@ def plain_file(folder: Path, name: str, *, longest: int | None = None) -> Path:
 
 
 def card(folder: Path) -> dict[str, Any]:
-    """The card of a folder, which is JSON and small."""
-    return json_object(folder, "card.json", memory=MAX_CARD_MEMORY)
+    """The card of a folder: small, of this schema, and each field of its type."""
+    found, path = json_object(folder, "card.json", memory=MAX_CARD_MEMORY), folder / "card.json"
+    if found.get("schema") != SCHEMA or isinstance(found["schema"], bool):
+        raise refused(
+            f"{path} is of schema {found.get('schema')!r:.40}, this version reads {SCHEMA}"
+        )
+    wrong = wrong_field(found)
+    if wrong:
+        raise refused(f"{path}: {wrong}")
+    return found
+
+
+def wrong_field(card: dict[str, Any]) -> str | None:
+    """What is expected of the first field of a card that is of another type; None if none is."""
+    for name, kind in NEEDED.items():
+        if not isinstance(card.get(name), kind):
+            return f"expected {name} as {kind.__name__}, got {_type_at(card, name)}"
+    # a model need not say how it was trained
+    settings = card.get("settings", {})
+    if not isinstance(settings, dict):
+        return f"expected settings as dict, got {_type_at(card, 'settings')}"
+    if not isinstance(settings.get("data", {}), dict):
+        return f"expected settings.data as dict, got {_type_at(settings, 'data')}"
+    return None
+
+
+def _type_at(values: dict[str, Any], name: str) -> str:
+    return type(values[name]).__name__ if name in values else "nothing"
 
 
 def json_object(folder: Path, name: str, *, memory: int = MAX_JSON_MEMORY) -> dict[str, Any]:

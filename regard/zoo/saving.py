@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from regard import files
 from regard.config import plain
-from regard.zoo import kinds
-from regard.zoo.loading import NEEDED, SCHEMA
+from regard.zoo import kinds, reading
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -43,7 +42,12 @@ def save(
         raise ValueError(
             f"save: expected dtype as one of {', '.join(map(str, DTYPES))}, got {dtype}"
         )
-    card = {"schema": SCHEMA, **card, "model": kinds.kind_of(model), "config": plain(config)}
+    card = {
+        "schema": reading.SCHEMA,
+        **card,
+        "model": kinds.kind_of(model),
+        "config": plain(config),
+    }
     text = _text(card)
     tensors = _stored(model, dtype)
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,9 +59,9 @@ def save(
 
 
 def _text(card: dict[str, Any]) -> str:
-    for name, kind in NEEDED.items():
-        if not isinstance(card.get(name), kind):
-            raise ValueError(f"save: expected a card with {name} as {kind.__name__}")
+    wrong = reading.wrong_field(card)
+    if wrong:
+        raise ValueError(f"save: {wrong} in the card")
     try:
         return json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:

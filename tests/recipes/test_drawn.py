@@ -75,6 +75,23 @@ def test_what_was_learned_is_read_from_a_card_and_no_other_recipes():
         drawn.learned(copy.RECIPE, loaded)
 
 
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({}, "expected the task it has learned, got nothing"),
+        ({"settings": {}}, "expected the task it has learned, got nothing"),
+        ({"settings": {"data": {"bits": 3}}}, "Numbers has no field 'bits'"),
+        ({"settings": {"data": {"least": 10**400}}}, ""),
+    ],
+    ids=["nothing", "no data", "another task", "no number"],
+)
+def test_a_card_that_does_not_say_what_was_learned_is_named_with_the_field(told, words):
+    card = {"name": "mine", "recipe": "sort", **told}
+    where = r"^sort: settings\.data in the card\.json of 'mine': "
+    with pytest.raises(ValueError, match=where + words):
+        drawn.known(sort.RECIPE, card)
+
+
 @pytest.mark.parametrize("recipe", [copy, sort])
 def test_settings_of_all_such_recipes_are_of_one_form(recipe):
     assert isinstance(recipe.Config(), Config)

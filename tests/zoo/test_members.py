@@ -6,12 +6,14 @@ import pytest
 
 from regard.zoo import members
 
+CARD = {"schema": 1, "recipe": "copy", "model": "ntm", "config": {}}
+
 
 @pytest.fixture
 def zoo(tmp_path, monkeypatch):
     for name in ("translate-en-fr-small", "copy"):
         (tmp_path / "zoo" / name).mkdir(parents=True)
-        (tmp_path / "zoo" / name / "card.json").write_text(json.dumps({"name": name}))
+        (tmp_path / "zoo" / name / "card.json").write_text(json.dumps(CARD | {"name": name}))
     (tmp_path / "zoo" / "__pycache__").mkdir()
     monkeypatch.setattr(members, "HERE", tmp_path / "zoo")
     monkeypatch.chdir(tmp_path)
@@ -20,7 +22,7 @@ def zoo(tmp_path, monkeypatch):
 
 def test_the_zoo_is_the_folders_that_have_a_card(zoo):
     assert members.names() == ["copy", "translate-en-fr-small"]
-    assert members.card("copy") == {"name": "copy"}
+    assert members.card("copy") == CARD | {"name": "copy"}
     assert members.found("copy") == zoo / "copy"
 
 

@@ -1,5 +1,6 @@
 """Only plain files inside the folder are read, and only JSON that says one thing."""
 
+import json
 import os
 
 import pytest
@@ -34,6 +35,29 @@ def test_json_that_does_not_say_one_thing_is_refused(tmp_path, content, words):
     with pytest.raises(ValueError, match=words) as error:
         reading.json_object(tmp_path, "a.json")
     assert len(str(error.value).splitlines()) == 1
+
+
+CARD = {"schema": 1, "name": "a", "recipe": "sort", "model": "ntm", "config": {}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"schema": True}, "is of schema True, this version reads 1"),
+        ({"recipe": 3}, "expected recipe as str, got int"),
+        ({"settings": None}, "expected settings as dict, got NoneType"),
+        ({"settings": []}, "expected settings as dict, got list"),
+        ({"settings": {"data": None}}, r"expected settings\.data as dict, got NoneType"),
+    ],
+)
+def test_a_card_whose_field_is_of_another_type_is_refused_by_the_name_of_the_field(
+    tmp_path, changed, words
+):
+    (tmp_path / "card.json").write_text(json.dumps(CARD))
+    assert reading.card(tmp_path) == CARD
+    (tmp_path / "card.json").write_text(json.dumps(CARD | changed))
+    with pytest.raises(ValueError, match=rf"card\.json:? {words}$"):
+        reading.card(tmp_path)
 
 
 def test_a_million_keys_and_one_of_them_twice_is_quickly_refused(tmp_path):

@@ -90,7 +90,7 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path, value, dtype):
 @pytest.mark.parametrize(
     ("card", "words"),
     [
-        ({"name": "tiny"}, "^save: expected a card with recipe as str"),
+        ({"name": "tiny"}, "^save: expected recipe as str, got nothing in the card"),
         (CARD | {"loss": math.nan}, "^save: expected a card that JSON can hold: .*not JSON compl"),
         (CARD | {"path": {1}}, "^save: expected a card that JSON can hold: .*set"),
     ],

@@ -26,7 +26,7 @@ def trained(recipe: Any, config: Config, **where: Any) -> Result:
         where: what `drawn.fitted` takes: the folder, who reports, what goes on.
     """
     task = config.data
-    sized = _sized(config.model, task, recipe.follows)
+    sized = sized_for(config.model, task, recipe.follows)
     batches = InstanceBatches(task, seed=config.training.seed, **vars(config.batches))
     learning = Learning(recipe.learns(config), batches, recipe.judge(task))
     folder, fitted = drawn.fitted(
@@ -47,7 +47,7 @@ def trained(recipe: Any, config: Config, **where: Any) -> Result:
     return Result(folder, metrics, fitted.stopped, fitted.seconds, shown)
 
 
-def _sized(model: ModelConfig, task: Any, follows: Any) -> ModelConfig:
+def sized_for(model: ModelConfig, task: Any, follows: Any) -> ModelConfig:
     """The model for points of this task."""
     if isinstance(model, PointerNetworkConfig):
         return replace(model, inputs=task.inputs, follows=follows)

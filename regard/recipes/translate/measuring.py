@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from regard import config as configs
-from regard import files
 from regard.data import bootstrap, ordered
 from regard.data.batches import END, TokenBatches
 from regard.data.bleu import bleu, needed
@@ -18,9 +17,10 @@ from regard.data.corpus import examples, facts
 from regard.data.pairs import Pair, read
 from regard.recipes.translate.config import Config
 from regard.recipes.translate.learning import mean_loss
-from regard.recipes.translate.searching import AT_ONCE, PENALTY, Precision, translated
+from regard.recipes.translate.searching import AT_ONCE, PENALTY, Precision, tokenizer_of, translated
 from regard.recipes.translate.showing import looked
 from regard.train.runs import hardware
+from regard.zoo import reading
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def measured(
     precision: Precision = "float32",
 ) -> tuple[dict[str, Any], list[str]]:
     """The numbers of some pairs, and the translations they are of."""
-    model, vocabulary = loaded.model, loaded.tokenizer
+    model, vocabulary = loaded.model, tokenizer_of(loaded)
     began = time.perf_counter()
     sources = [pair.source for pair in pairs]
     texts = translated(
@@ -112,7 +112,7 @@ def misaligned(loaded: Any, pairs: list[Pair]) -> float:
     The right translation is written, and each of its words is aligned with the word it looks at
     most: Luong et al. 2015, 5.4.
     """
-    vocabulary = loaded.tokenizer
+    vocabulary = tokenizer_of(loaded)
     found, gold = [], []
     for pair in pairs:
         source, target = (vocabulary.encode(side) for side in pair)
@@ -127,8 +127,7 @@ def compared(ours: list[Path], theirs: list[Path]) -> str:
     """How much better the translations of some runs are than those of others, seed by seed."""
     said = []
     for a, b in zip(ours, theirs, strict=True):
-        card = files.json_object(a / "card.json")
-        data = configs.restored(Config, card["settings"]).data
+        data = configs.restored(Config, reading.card(a).get("settings", {})).data
         name, pairs = next(iter(data.tests().items()))
         mine, other = (
             (run / f"{name}.txt").read_text(encoding="utf-8").split("\n")[:-1] for run in (a, b)

@@ -22,6 +22,16 @@ AT_ONCE = 8192
 PENALTY = 1.0
 
 
+def tokenizer_of(loaded: Any) -> Any:
+    """The tokenizer of a trained model, without which there is no translation."""
+    if loaded.tokenizer is None:
+        raise ValueError(
+            "translate: expected tokenizer.json beside the card.json of "
+            f"{loaded.card.get('name')!r:.60}, got none; its recipe may be another"
+        )
+    return loaded.tokenizer
+
+
 def translated(
     model: nn.Module,
     vocabulary: Any,

@@ -14,7 +14,7 @@ from regard.looking import Seen, look
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.seq2seq import Seq2SeqConfig
 from regard.recipes.translate.config import ModelConfig
-from regard.recipes.translate.searching import searched
+from regard.recipes.translate.searching import searched, tokenizer_of
 from regard.view.axes import Tokens
 from regard.view.inputs import Input, Option, Tell
 from regard.view.trace import WHERE_NOT_WHY, Header, Map, Trace, UnseenError
@@ -37,7 +37,7 @@ class Prediction:
 def predict(loaded: Any, input: str, *, beam: int = 5) -> Prediction:
     """The translation of one sentence."""
     decoded = searched(loaded.model, _ids(loaded, input), beam, best=beam)
-    texts = map(loaded.tokenizer.decode, decoded.sequences()[0])
+    texts = map(tokenizer_of(loaded).decode, decoded.sequences()[0])
     candidates = list(zip(texts, decoded.scores[0].tolist(), strict=True))
     return Prediction(candidates[0][0], candidates)
 
@@ -55,7 +55,7 @@ def trace(
         raise UnseenError(
             f"trace: a model with attention {loaded.config.attention} looks at nothing"
         )
-    source, vocabulary = _ids(loaded, input), loaded.tokenizer
+    source, vocabulary = _ids(loaded, input), tokenizer_of(loaded)
     hear = None if tell is None else _heard(vocabulary, tell)
     # a blank at its end would be a word of its own
     begun = vocabulary.encode(prefix.strip())
@@ -217,7 +217,7 @@ def _heard(vocabulary: Vocabulary, tell: Tell) -> Hear:
 
 
 def _ids(loaded: Any, text: str) -> list[int]:
-    ids: list[int] = loaded.tokenizer.encode(text)
+    ids: list[int] = tokenizer_of(loaded).encode(text)
     if not text.strip():
         raise ValueError("translate: expected a sentence, got an empty one")
     return ids

@@ -60,6 +60,17 @@ def test_a_model_of_another_recipe_is_refused_in_one_sentence(recipe):
             ask(loaded, recipe.EXAMPLE)
 
 
+@pytest.mark.parametrize(("other", "recipe"), [(sort, hull), (hull, tsp), (hull, delaunay)])
+def test_a_model_with_the_card_of_another_recipe_is_refused_in_one_sentence(other, recipe):
+    loaded = replace(tiny(other), card=tiny(recipe).card)
+    words = r"expected a model of inputs=2 and follows=\w+, got another; .* in its card\.json"
+    for ask in (recipe.predict, recipe.trace):
+        with pytest.raises(ValueError, match=words):
+            ask(loaded, recipe.EXAMPLE)
+    with pytest.raises(ValueError, match=words):
+        recipe.evaluate(loaded, recipe.Evaluation(points=5, instances=3))
+
+
 @every
 def test_its_example_can_be_asked_and_shown(recipe):
     said = recipe.predict(tiny(recipe), recipe.EXAMPLE)

@@ -98,7 +98,7 @@ def test_a_seed_reaches_the_training(sorting, toy, tmp_path):
 
 
 def test_a_model_is_made_for_its_task():
-    assert training._sized(NET, Numbers(), "each") == replace(NET, inputs=1, follows="each")
+    assert training.sized_for(NET, Numbers(), "each") == replace(NET, inputs=1, follows="each")
 
 
 def test_a_vocabulary_is_trained_and_measured_up_to_its_last_word(toy, tmp_path):

@@ -12,7 +12,7 @@ from regard import zoo
 from regard.models.attention_pointer import AttentionPointerConfig
 from regard.models.pointer_network import PointerNetworkConfig
 from regard.recipes.pointing.config import MODELS
-from regard.recipes.pointing.training import _sized
+from regard.recipes.pointing.training import sized_for
 from regard.zoo import Loaded
 
 NET = PointerNetworkConfig(reader="attention", width=8, heads=2, layers=1, inner=13)
@@ -24,7 +24,7 @@ TOURING = AttentionPointerConfig(width=8, heads=2, layers=1, inner=13)
 def untrained(recipe: ModuleType, model: Any = NET, **task: Any) -> Loaded:
     """A model for a task of this recipe, as it would be loaded."""
     data = replace(recipe.Config().data, **task)
-    sized = _sized(model, data, recipe.RECIPE.follows)
+    sized = sized_for(model, data, recipe.RECIPE.follows)
     torch.manual_seed(0)
     net = MODELS[type(sized)](sized)
     card = {

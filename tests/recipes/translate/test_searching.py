@@ -1,5 +1,6 @@
 """Searching: as it was asked for, and no sentence by its neighbours."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,9 +9,11 @@ from torch import nn
 
 from regard import decode
 from regard.data.batches import END
+from regard.data.pairs import Pair
 from regard.layers import products
 from regard.recipes import translate
 from regard.recipes.translate import Evaluation, searching
+from regard.recipes.translate.measuring import measured
 from regard.recipes.translate.searching import translated
 
 
@@ -58,3 +61,13 @@ def test_eight_bits_are_refused_on_a_card():
     assert searching._ready(on_card, "float32") is on_card
     with pytest.raises(ValueError, match="translate: int8 is for a CPU, and the model lies on a"):
         searching._ready(on_card, "int8")
+
+
+def test_a_model_without_a_tokenizer_is_refused_with_the_file_that_is_missing(loaded):
+    bare = replace(loaded, tokenizer=None)
+    words = r"^translate: expected tokenizer\.json beside the card\.json of '.+', got none"
+    for ask in (translate.predict, translate.trace):
+        with pytest.raises(ValueError, match=words):
+            ask(bare, "I see a cat.")
+    with pytest.raises(ValueError, match=words):
+        measured(bare, [Pair("a cat", "un chat")], beam=1)
