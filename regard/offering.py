@@ -200,14 +200,8 @@ def _cards(
     folder: Path, unreadable: UnreadableRuns, depth: int = 0
 ) -> Iterator[tuple[float, Path]]:
     """Every card below a folder, and when it was written."""
-    try:
-        inside = list(os.scandir(folder))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        unreadable.add(str(folder), error.strerror or "it cannot be read")
-        return
-    for entry in inside:
+    why = ""
+    for entry in _entries(folder, unreadable):
         try:
             if entry.is_dir(follow_symlinks=False):
                 if depth < DEEPEST and entry.name != "card.json":
@@ -216,10 +210,30 @@ def _cards(
             elif entry.is_file(follow_symlinks=False) and entry.name == "card.json":
                 yield entry.stat(follow_symlinks=False).st_mtime, Path(entry.path)
                 continue
-        except OSError:  # it has gone meanwhile
+        except (FileNotFoundError, NotADirectoryError):  # it has gone meanwhile
+            continue
+        except OSError as error:  # as in a folder that may be read and not searched
+            why = _reason(error)
             continue
         if entry.name == "card.json":
-            unreadable.add(str(folder), "expected card.json to be a plain file")
+            why = "expected card.json to be a plain file"
+    if why:
+        unreadable.add(str(folder), why)
+
+
+def _entries(folder: Path, unreadable: UnreadableRuns) -> list[Any]:
+    """All that lies in a folder; nothing where it has gone or cannot be read."""
+    try:
+        return list(os.scandir(folder))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        unreadable.add(str(folder), _reason(error))
+        return []
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or "it cannot be read"
 
 
 def _printable_text(text: str) -> str:

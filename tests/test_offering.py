@@ -1,5 +1,6 @@
 """The server is handed the zoo, the user's runs, and traces out of files."""
 
+import errno
 import json
 import os
 import time
@@ -126,6 +127,40 @@ def test_a_run_that_cannot_be_read_is_left_out_and_named(name, runs):
     assert words in why
     assert len(why) <= 300
     assert any(f"bad: {why}" in line for line in lines)
+
+
+class Unsearchable:
+    """An entry of a folder that may be read and not searched."""
+
+    def __init__(self, entry, number):
+        self.name, self.path, self.number = entry.name, entry.path, number
+
+    def is_dir(self, follow_symlinks):
+        return False
+
+    def is_file(self, follow_symlinks):
+        return True
+
+    def stat(self, follow_symlinks):
+        raise OSError(self.number, os.strerror(self.number))
+
+
+@pytest.mark.parametrize(
+    ("number", "named"), [(errno.EACCES, 1), (errno.EIO, 1), (errno.ENOENT, 0)]
+)
+def test_a_run_that_may_be_read_and_not_searched_is_named(runs, monkeypatch, number, named):
+    there = os.scandir
+
+    def scandir(folder):
+        found = there(folder)
+        bad = os.fspath(folder).endswith("copy")
+        return [Unsearchable(entry, number) for entry in found] if bad else found
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    unreadable = offering.UnreadableRuns()
+    assert "runs/copy" not in offering.offers(runs, unreadable)
+    told = [line for name, line in unreadable.named if name.endswith("copy")]
+    assert told == [os.strerror(number)] * named
 
 
 def test_a_name_that_is_not_utf_8_is_left_out_and_can_be_written_down(runs):
