@@ -40,7 +40,8 @@ def restore(state: dict[str, Any]) -> None:
 
 def seed(number: int) -> None:
     """Start every generator from `number`."""
-    torch.manual_seed(number)
+    # the seed of another process may lie beyond what torch takes
+    torch.manual_seed(number % 2**64)
     np.random.seed(number % 2**32)
     random.seed(number)
 

@@ -5,6 +5,8 @@ from typing import Any, Literal, get_args
 
 OptimizerKind = Literal["adam", "adamw", "adadelta", "sgd"]
 ScheduleKind = Literal["constant", "inverse_square_root", "linear", "cosine", "halving"]
+# The largest that torch takes.
+MAX_SEED = 2**64 - 1
 Precision = Literal["32-true", "tf32", "bf16-mixed", "16-mixed"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Strategy = Literal["auto", "ddp"]
@@ -140,8 +142,12 @@ class Training:
         _choice("Training", "best", self.best, get_args(Best))
         for name in ("steps", "accumulate", "devices", "save_every", "keep", "report_every"):
             _least("Training", name, getattr(self, name), 1)
-        for name in ("clip", "judge_every", "patience", "seed"):
+        for name in ("clip", "judge_every", "patience"):
             _least("Training", name, getattr(self, name), 0)
+        if not 0 <= self.seed <= MAX_SEED:
+            raise ValueError(
+                f"Training: expected seed from 0 to 2^64 - 1, got {str(self.seed)[:30]}"
+            )
         _share("Training", "average", self.average)
         for name in ("patience", "setback"):
             if getattr(self, name) and not self.judge_every:

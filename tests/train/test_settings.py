@@ -96,3 +96,12 @@ def test_a_captured_step_is_one_batch_on_one_device_in_a_precision_that_does_not
         Training(captured=True, accumulate=2)
     with pytest.raises(ValueError, match="16-mixed asks the card at every step"):
         Training(captured=True, precision="16-mixed")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 10**4000], ids=["negative", "large", "very large"])
+def test_a_seed_that_torch_does_not_take_is_one_short_sentence(seed):
+    with pytest.raises(
+        ValueError, match=r"^Training: expected seed from 0 to 2\^64 - 1, got .{,30}$"
+    ):
+        Training(seed=seed)
+    assert Training(seed=2**64 - 1).seed == 2**64 - 1
