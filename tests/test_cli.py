@@ -507,6 +507,24 @@ def test_what_is_asked_wrongly_is_one_line_and_exit_code_2(regard, model, words,
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("recipe_name", ["sort", "copy", "translate"])
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        (f"training.seed={'9' * 20}", "Training: expected seed from 0 to 2^64 - 1, got 999"),
+        ("name=../../../esc", "expected name of at most 100 bytes that can be printed"),
+    ],
+    ids=["seed", "name"],
+)
+def test_a_seed_or_a_name_that_cannot_be_is_exit_code_2_and_makes_no_folder(
+    regard, monkeypatch, tmp_path, recipe_name, setting, line
+):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = regard("train", recipe_name, setting)
+    assert (code, out, list(tmp_path.iterdir())) == (2, "", [])
+    assert line in err and err.count("\n") == 1
+
+
 def fails(error):
     def run(loaded, text, *, beam=1):
         raise error

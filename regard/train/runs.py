@@ -6,7 +6,9 @@ import platform
 import shlex
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from regard.train import checkpoints, run_lock
 
 SCHEMA = 1
 RUNS = Path("runs")
+# It stands behind the time in the name of a folder, which may have 255 bytes.
+MAX_NAME_BYTES = 100
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ def opened(
     Args:
         data: facts about the data, which must not change while a run goes on.
         name: tells runs of one recipe apart; it stands behind the time.
-        out: the folder to take instead of `runs/<recipe>/<time>-<name>`.
+        out: the folder to take instead of `runs/<recipe>/<time>-<name>`, or `…-2`
+            and so on where that is taken.
         resume: the folder of a run that goes on; only how it trains may have changed.
         step: the checkpoint that it goes on from, if not the latest.
     """
@@ -59,13 +64,35 @@ def opened(
         _refuse_other_data(resume / "data.json", data)
         files.write(resume / "config.json", _text({**before, **told}))
         return resume
-    folder = out or RUNS / recipe / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+    refuse_name("run", name)
+    folder = out or _new_folder(RUNS / recipe / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}")
     _refuse_begun(folder)
     with run_lock.hold_lock(folder):
         # asked again: of two that begin at once, the second finds what the first has written
         _refuse_begun(folder)
         files.write(folder / "data.json", _text(data))
         files.write(folder / "config.json", _text({**told, "command": _command()}))
+    return folder
+
+
+def refuse_name(where: str, name: str) -> None:
+    """Refuse the name of a run that cannot stand in the name of a folder."""
+    size = len(name.encode(errors="replace"))
+    if "/" in name or "\\" in name or not name.isprintable() or size > MAX_NAME_BYTES:
+        raise ValueError(
+            f"{where}: expected name of at most {MAX_NAME_BYTES} bytes that can be printed, "
+            f"without / and \\, got {name!r:.40}"
+        )
+
+
+def _new_folder(first: Path) -> Path:
+    """A folder made at `first`, or at the first of `…-2`, `…-3` that nobody has."""
+    first.parent.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        folder = first if number == 1 else first.with_name(f"{first.name}-{number}")
+        with suppress(FileExistsError):
+            folder.mkdir()
+            break
     return folder
 
 

@@ -42,6 +42,37 @@ def test_a_run_is_not_begun_over_another(tmp_path):
     assert opened(resume=folder) == folder
 
 
+def test_runs_of_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runs.time, "strftime", lambda form: "20260101-000000")
+    names = [opened().name for _ in range(3)]
+    assert names == [f"20260101-000000-a{end}" for end in ("", "-2", "-3")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../../esc",
+        "/esc",
+        "a\\b",
+        "a\nb",
+        "\x1b[2J",
+        "a\0",
+        "\u202e",
+        "\ud800",
+        "é" * 51,
+        "x" * 9999,
+    ],
+)
+def test_a_name_that_cannot_stand_in_a_folder_is_refused_and_makes_none(
+    tmp_path, monkeypatch, name
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"^run: expected name of at most 100 bytes .{,110}$"):
+        runs.opened("translate", Config(), data={}, name=name)
+    assert not list(tmp_path.iterdir())
+
+
 def test_other_data_is_refused_and_the_run_stays_as_it_was(tmp_path):
     folder = begun(tmp_path)
     before = (folder / "config.json").read_bytes()

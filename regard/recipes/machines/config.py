@@ -7,6 +7,7 @@ from torch import nn
 from regard.models.lstm import LSTM, LSTMConfig
 from regard.models.ntm import NTM, NTMConfig
 from regard.recipes.drawn import Config
+from regard.train.runs import refuse_name
 from regard.train.settings import Optimizer, Schedule, Training
 
 ModelConfig = NTMConfig | LSTMConfig
@@ -45,6 +46,7 @@ class Batches:
 
 def refuse(where: str, config: Config) -> None:
     """Refuse what contradicts itself, before a folder is opened."""
+    refuse_name(where, config.name)
     if config.training.devices > 1:
         raise ValueError(f"{where}: one device for now, got training.devices of more")
     if isinstance(config.model, NTMConfig):

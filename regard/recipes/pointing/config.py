@@ -8,6 +8,7 @@ from torch import nn
 from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
 from regard.models.pointer_network import Follows, PointerNetwork, PointerNetworkConfig
 from regard.recipes.drawn import Config
+from regard.train.runs import refuse_name
 from regard.train.settings import Optimizer, Schedule, Training
 
 ModelConfig = PointerNetworkConfig | AttentionPointerConfig
@@ -48,6 +49,7 @@ def refuse(where: str, config: Config, *, follows: Follows = "each") -> None:
     Args:
         follows: which points may follow which in an answer.
     """
+    refuse_name(where, config.name)
     if config.training.devices > 1:
         raise ValueError(f"{where}: one device for now, got training.devices of more")
     if config.data.most > most_points(config.model):

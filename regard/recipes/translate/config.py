@@ -9,6 +9,7 @@ from regard.data.corpus import Corpus
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import TINY, Transformer, TransformerConfig
+from regard.train.runs import refuse_name
 from regard.train.settings import Optimizer, Schedule, Training
 
 ModelConfig = Seq2SeqConfig | TransformerConfig | DecoderOnlyConfig
@@ -58,6 +59,7 @@ class Config:
 
     def __post_init__(self) -> None:
         # all that can be known before a folder is opened
+        refuse_name("translate", self.name)
         if self.tokens < 1 or not 0 <= self.smoothing < 1 or self.consistency < 0:
             raise ValueError(
                 f"translate: expected tokens of at least 1, smoothing from 0 to less than 1 and "
