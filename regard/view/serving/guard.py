@@ -28,6 +28,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
+_CLOSE = (b"connection", b"close")
 NO_SOCKETS = "there are no sockets here"
 BROKEN = "something went wrong here; the terminal where regard serve runs says what"
 
@@ -74,18 +75,21 @@ class Guard:
         # number of places would be held by bodies that do not come, and keep out who opens a link.
         self.inside += known
         try:
-            await self._through(scope, receive, send)
+            await self._through(scope, receive, send, known=known)
         finally:
             self.inside -= known
 
-    async def _through(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _through(self, scope: Any, receive: Any, send: Any, *, known: bool) -> None:
         begun = False
 
         async def headed(message: Any) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                message = {**message, "headers": _guarded(message.get("headers", []))}
+                headers = _guarded(message.get("headers", []))
+                # without the secret, one request a connection: what is sent behind it is not read
+                headers += [] if known else [_CLOSE]
+                message = {**message, "headers": headers}
             await send(message)
 
         try:
@@ -157,7 +161,7 @@ async def _close(scope: Scope, send: Send, status: int, sentence: str) -> None:
 async def _said(send: Send, kind: str, status: int, sentence: str) -> None:
     body = json.dumps({"error": sentence}).encode()
     # what comes behind the headers is not read, so the line cannot be used again
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    headers = [(b"content-type", b"application/json"), _CLOSE]
     headers += [(b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store")]
     await send({"type": f"{kind}.start", "status": status, "headers": _guarded(headers)})
     await send({"type": f"{kind}.body", "body": body})

@@ -135,9 +135,25 @@ def test_headers_that_drip_in_are_not_waited_for(server):
         assert 0.5 < time.monotonic() - began < 5
 
 
+def wanted(server, *, known):
+    """A request for a file of the page, with the secret or without."""
+    secret = f"Authorization: Bearer {server.secret}\r\n" if known else ""
+    about = f"Host: 127.0.0.1:{server.port}\r\n{secret}"
+    return f"GET /icon.svg HTTP/1.1\r\n{about}\r\n".encode()
+
+
+@pytest.mark.parametrize(("known", "answers"), [(False, 1), (True, 20)])
+def test_without_the_secret_a_connection_answers_one_request(server, known, answers):
+    with socket.create_connection(("127.0.0.1", server.port), 10) as line:
+        line.sendall(wanted(server, known=known) * 20)
+        answer = b"".join(iter(lambda: line.recv(65536), b""))
+    assert answer.count(b"HTTP/1.1 200 ") == answers
+    assert answer.count(b"connection: close") == (not known)
+
+
 def test_a_second_request_has_as_long_as_the_first_and_no_longer(server):
     with socket.create_connection(("127.0.0.1", server.port), 10) as line:
-        whole = f"GET /icon.svg HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode()
+        whole = wanted(server, known=True)
         for _ in range(4):
             time.sleep(0.4)
             line.sendall(whole)
