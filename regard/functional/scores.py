@@ -120,7 +120,7 @@ class General:
     weight: Tensor
 
     def __post_init__(self) -> None:
-        check.shape("General", "weight", self.weight, H=None, D=None, Dk=None)
+        _check_parameter("General", "weight", self.weight, H=None, D=None, Dk=None)
 
     def fold(self, q: Tensor, k: Tensor) -> Folded:
         """Queries projected into the space of the keys."""
@@ -150,7 +150,7 @@ class Location:
     weight: Tensor
 
     def __post_init__(self) -> None:
-        check.shape("Location", "weight", self.weight, H=None, D=None, N=None)
+        _check_parameter("Location", "weight", self.weight, H=None, D=None, N=None)
 
     def fold(self, q: Tensor, k: Tensor) -> Folded:
         """The columns of the weight stand in for the keys."""
@@ -185,7 +185,7 @@ class Additive:
     vector: Tensor
 
     def __post_init__(self) -> None:
-        check.shape("Additive", "vector", self.vector, H=None, D=None)
+        _check_parameter("Additive", "vector", self.vector, H=None, D=None)
 
     @without_autocast
     def __call__(
@@ -221,8 +221,7 @@ class Relative:
     positions: Tensor | None = None
 
     def __post_init__(self) -> None:
-        check.shape("Relative", "keys", self.keys, H=None, N=None, D=None)
-        _refuse_even("Relative", "keys", self.keys)
+        _check_distances("Relative", "keys", self.keys, H=None, N=None, D=None)
 
     @without_autocast
     def __call__(
@@ -270,14 +269,12 @@ class Factors:
             raise ValueError("Factors: expected at least one of the four factors, got none")
         N = None
         if self.distances is not None:
-            check.shape("Factors", "distances", self.distances, H=None, N=None, D=None)
-            _refuse_even("Factors", "distances", self.distances)
+            _check_distances("Factors", "distances", self.distances, H=None, N=None, D=None)
             N = self.distances.shape[1]
         if self.key is not None:
-            check.shape("Factors", "key", self.key, H=None, D=None)
+            _check_parameter("Factors", "key", self.key, H=None, D=None)
         if self.position is not None:
-            check.shape("Factors", "position", self.position, H=None, N=N)
-            _refuse_even("Factors", "position", self.position)
+            _check_distances("Factors", "position", self.position, H=None, N=N)
 
     @without_autocast
     def __call__(
@@ -290,12 +287,9 @@ class Factors:
         # q · k + u · k = (q + u) · k, and so with r: two products for four factors
         content = _total(q if self.query_key else None, u)
         by_distance = _total(None if r is None else q @ r.mT, w)
-        score = _total(
-            None if content is None else content @ k.mT,
-            None
-            if by_distance is None
-            else _by_pair(by_distance.expand(B, H, Q, -1), K, self.positions),
-        )
+        if by_distance is not None:
+            by_distance = _by_pair(by_distance.expand(B, H, Q, -1), K, self.positions)
+        score = _total(None if content is None else content @ k.mT, by_distance)
         assert score is not None
         return score.expand(B, H, Q, K)
 
@@ -331,7 +325,7 @@ def root_scale(q: Tensor) -> float:
 
 
 def picked(given: Tensor, batch: int, head: int, queries: Tensor) -> Tensor:
-    """What broadcasts to (B, H, Q), for some queries of one batch row and head: (1, 1, n)."""
+    """What broadcasts to (B, H, Q, …), for some queries of one batch row and head: (1, 1, n, …)."""
     given = given[(None,) * (3 - given.dim())]
     batch, head = (i if n > 1 else 0 for i, n in zip((batch, head), given.shape[:2], strict=True))
     row = given[batch : batch + 1, head : head + 1]
@@ -348,9 +342,8 @@ def _by_pair(by_distance: Tensor, K: int, positions: Tensor | None) -> Tensor:
     """What is there for each distance (B, H, Q, N), for each pair of a query and a key."""
     B, H, Q, N = by_distance.shape
     reach = N // 2
-    apart = distances(Q, K, positions=positions, device=by_distance.device)
-    place = apart.clamp(-reach, reach) + reach  # (Q, K)
-    return by_distance.gather(3, place.expand(B, H, -1, -1))
+    apart = distances(Q, K, positions=positions, device=by_distance.device).clamp(-reach, reach)
+    return by_distance.gather(3, (apart + reach).expand(B, H, -1, -1))
 
 
 def _heads(table: Tensor, q: Tensor) -> int:
@@ -362,9 +355,16 @@ def _of_head(table: Tensor, head: int) -> Tensor:
     return table if table.shape[0] == 1 else table[head : head + 1]
 
 
-def _refuse_even(where: str, name: str, table: Tensor) -> None:
-    N = table.shape[1]
-    if N % 2 == 0:
+def _check_parameter(where: str, name: str, given: Tensor, **sizes: int | None) -> None:
+    """Refuse a parameter that cannot be computed with, or of another shape."""
+    check.computable(where, name, given)
+    check.shape(where, name, given, **sizes)
+
+
+def _check_distances(where: str, name: str, table: Tensor, **sizes: int | None) -> None:
+    """Refuse a parameter for an even number of distances."""
+    _check_parameter(where, name, table, **sizes)
+    if (N := table.shape[1]) % 2 == 0:
         raise ValueError(
             f"{where}: expected {name} for an odd number of distances N = 2·reach + 1, got N={N}"
         )

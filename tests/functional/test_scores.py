@@ -356,3 +356,18 @@ def test_a_strength_for_storing_alone_is_refused_in_words():
     score = scores.Cosine(torch.ones(2, 1, 1).to(torch.float8_e4m3fn))
     with pytest.raises(ValueError, match=r"Cosine: expected strength in float16.*float8_e4m3fn"):
         attend(*(torch.randn(2, 2, 3, 4) for _ in range(3)), score=score)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float8_e4m3fn], ids=str)
+@pytest.mark.parametrize("make, name", [
+    (lambda x: scores.General(x), "General: expected weight"),
+    (lambda x: scores.Location(x), "Location: expected weight"),
+    (lambda x: scores.Additive(x[0]), "Additive: expected vector"),
+    (lambda x: scores.Relative(x), "Relative: expected keys"),
+    (lambda x: scores.Factors(distances=x), "Factors: expected distances"),
+    (lambda x: scores.Factors(key=x[0]), "Factors: expected key"),
+    (lambda x: scores.Factors(position=x[0]), "Factors: expected position"),
+], ids=str)  # fmt: skip
+def test_a_parameter_that_cannot_be_computed_with_is_refused_in_words(make, name, dtype):
+    with pytest.raises(ValueError, match=f"{name} in float16.*{str(dtype)[6:]}"):
+        make(torch.ones(1, 3, 5).to(dtype))
