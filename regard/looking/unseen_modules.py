@@ -20,9 +20,14 @@ def is_attention_like(name: str, module: nn.Module) -> bool:
         return True
     if not any(True for _ in module.parameters()):
         return False
-    if ATTENTION_NAME.search(type(module).__name__):
+    kind = type(module).__name__
+    if ATTENTION_NAME.search(kind) and not kind.endswith("Output"):
         return True
-    weighted = [m for m in module.modules() if m is not module and hasattr(m, "weight")]
+    weighted = [
+        m
+        for m in module.modules()
+        if m is not module and hasattr(m, "weight") and "norm" not in type(m).__name__.lower()
+    ]
     return bool(ATTENTION_NAME.search(name.rpartition(".")[2])) and len(weighted) > 1
 
 

@@ -131,7 +131,13 @@ def test_parts_for_queries_and_keys_make_attention(children, like):
     assert is_attention_like("block.x", module) is like
 
 
+class AttentionOutput(nn.Sequential):
+    """Projects what an attention read, as LXMERT's does."""
+
+
 @pytest.mark.parametrize("name, module, like", [
+    ("attention.output", AttentionOutput(nn.Linear(2, 2), nn.LayerNorm(2)), False),
+    ("bottleneck.attention", nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)), False),
     ("block.attn", nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), True),
     ("block.x", nn.MultiheadAttention(4, 2), True),
     ("attn.drop", nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), False),
