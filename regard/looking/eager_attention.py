@@ -102,11 +102,20 @@ class EagerAttention:
                 return self._run_softmax(func, args, kwargs)
             if kind in (KIND_PASS, KIND_PROJECTION):
                 return self._run_and_follow(func, name, args, kwargs)
+        return self._run_and_note(func, name, args, kwargs)
+
+    def _run_and_note(
+        self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The output of a function of nothing that is followed; shapes and merges are noted."""
         out = func(*args, **kwargs)
-        if name in MERGE_NAMES:
-            self._merges.note(name, args, out)
-        if kind == KIND_PROJECTION:
-            self._last_projection = products.Projection(out.shape, -1 if name == "linear" else 1)
+        # an output may be no tensor, and a nested one has no shape
+        with suppress(Exception):
+            if name in MERGE_NAMES:
+                self._merges.note(name, args, out)
+            elif name in PROJECTION_FUNCTIONS and isinstance(out, Tensor):
+                features = -1 if name == "linear" else 1
+                self._last_projection = products.Projection(out.shape, features)
         return out
 
     def _kind_of(self, func: Any) -> tuple[int, str]:
@@ -199,12 +208,7 @@ class EagerAttention:
     ) -> Any:
         found = [(x, t) for x in tensors_in((args, kwargs)) if (t := self._trace_of(x)) is not None]
         if not found:
-            out = func(*args, **kwargs)
-            if name in PROJECTION_FUNCTIONS:
-                self._last_projection = products.Projection(
-                    out.shape, -1 if name == "linear" else 1
-                )
-            return out
+            return self._run_and_note(func, name, args, kwargs)
         source, trace = found[0]
         if name in SUM_NAMES and not trace.axes.has_rows:
             # of a sum of two products, the one whose rows are known

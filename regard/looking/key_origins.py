@@ -37,7 +37,8 @@ class KeyOrigins:
         """Note what `torch.cat(tensors, dim)` gave, if it joined keys and new ones."""
         if not isinstance(tensors, list | tuple) or len(tensors) != 2 or kwargs:
             return
-        found = self._find_origin(tensors[0])
+        first = tensors[0]
+        found = self._find_origin(first) if isinstance(first, Tensor) else None
         if found is not None and type(out) is Tensor and out.dim() == 4 and dim in (-2, 2):
             self._add_origin(out, found.keys_id)
 

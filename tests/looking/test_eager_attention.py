@@ -2,6 +2,7 @@
 
 import gc
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -470,6 +471,37 @@ def test_an_edited_softmax_has_the_dtype_of_the_model_s_own(asked, casts):
         with edit(model, {"Theirs": edits.ablate(0)}):
             model(*given)
     assert dtypes[0] == dtypes[1]
+
+
+class Box:
+    """No tensor and without a shape, but functions of PyTorch take it."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return Box()
+
+
+@pytest.mark.parametrize("form", ["box", "nested"])
+@pytest.mark.parametrize("is_edited", [False, True])
+@pytest.mark.filterwarnings("ignore")
+def test_an_output_without_a_shape_raises_nothing_in_a_model(form, is_edited):
+    def way(q, k, v):
+        scores = q @ k.mT  # is followed meanwhile
+        if form == "box":
+            x = F.linear(torch.cat([Box(), Box()]), torch.ones(2, 2))
+            x = torch.reshape(torch.matmul(x, x), (2, 2))
+            torch.matmul(torch.softmax(torch.add(scores, x), -1), x)
+        else:
+            x = torch.nested.nested_tensor([torch.randn(3, D), torch.randn(5, D)])
+            F.linear(x, torch.ones(6, D))
+            F.conv1d(torch.randn(2, D, 5), torch.ones(6, D, 1))
+        return scores.softmax(-1) @ v
+
+    model, given = Theirs(way), qkv()
+    change = edit(model, {"Theirs": edits.ablate(0)}) if is_edited else nullcontext()
+    with change, look(model) as seen:
+        model(*given)
+    assert seen["Theirs"].sizes == (B, H, Q, K)
 
 
 # Nothing is left behind.
