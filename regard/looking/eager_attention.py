@@ -31,6 +31,7 @@ from regard.looking.head_merges import MERGE_NAMES, HeadMerges
 from regard.looking.key_columns import key_columns
 from regard.looking.record import Source, unreadable_source
 from regard.looking.score_traces import ProductOrigin, ScoreTrace, replace_tensors, tensors_in
+from regard.looking.sdpa_heads import HeadHints
 
 OVERWRITTEN_ERROR = (
     "look: the weights were written into before they were read; expected a model that keeps the "
@@ -82,6 +83,12 @@ class EagerAttention:
         self._traces.clear()
         self._merges.clear()
         self._last_projection = None
+
+    def head_hints(self) -> HeadHints:
+        """What is known of the heads of the attention that is running."""
+        last = self._last_projection
+        batches = () if last is None else last.batch_counts
+        return HeadHints(eager_calls.head_count(self.host.module()), batches, self._merges)
 
     def obstacles(self, func: Any) -> Collection[Any]:
         """A collection that is empty whenever `func` needs no `run`; it changes with the calls."""
@@ -182,20 +189,19 @@ class EagerAttention:
         product = products.product_of(name, args, kwargs)
         if product is None or not isinstance(out, Tensor) or out.dim() < 2:
             return
-        if products.is_channel_product(product, self._last_projection):
+        hints = self.head_hints()
+        if products.is_channel_product(product, self._last_projection, hints.head_count):
             return
         host = self.host
         has_edit = host.has_edit()
-        heads = eager_calls.head_count(host.module())
         sides = product.left.tensor, product.right.tensor
         origin = ProductOrigin(
             host.places(),
-            heads,
-            # tokens or batches may come first
-            tuple(self._last_projection.shape[:2]) if self._last_projection is not None else (),
+            hints.head_count,
+            hints.batches,
             has_edit,
             product.rows,
-            out.dim() == 3 and self._merges.is_heads_first(sides, heads),
+            out.dim() == 3 and self._merges.is_heads_first(sides, hints.head_count),
         )
         bias = None
         if has_edit:

@@ -3,7 +3,6 @@
 An edit reads it so as well, with its values, and then runs it as a call of ours.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
@@ -19,13 +18,12 @@ from regard.functional.call import Call, Why, checked, dropping, spread
 from regard.functional.edited import drawn
 from regard.functional.rules import at, both, causal
 from regard.functional.scores import Dot
-from regard.looking import native, nested
-from regard.looking.eager_calls import find_head_axis, head_count
+from regard.looking import native, nested, sdpa_heads
 from regard.looking.key_origins import Origin
 from regard.looking.record import Source, unreadable_source, unwrap_tensor, visible_key_count
+from regard.looking.sdpa_heads import HeadHints, Join, is_causal_marker
 
-Join = Callable[[Tensor], Tensor]
-
+NO_HINTS = HeadHints()
 WHY = Why("torch", {"torch": None})
 WHY_EAGER = Why("torch", {"torch": None})
 WHY_EDITED = Why("reference", {"reference": None, "torch": "an edited call is one of ours"})
@@ -44,7 +42,7 @@ def of_sdpa(
 ) -> Source:
     """A call of `scaled_dot_product_attention`, and the tensors that it is made from."""
     # a marker such as CausalBias is a Tensor too, but has nothing in it to guard
-    mask = None if _marks(attn_mask) else attn_mask
+    mask = None if is_causal_marker(attn_mask) else attn_mask
     given = [query, key] if mask is None else [query, key, mask]
 
     # what is kept must not hold the mask itself, which may have a graph
@@ -71,17 +69,18 @@ def read_source(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     origin: Origin | None = None,
-    module: Any = None,
+    hints: HeadHints = NO_HINTS,
 ) -> Source:
-    """The source of a call of PyTorch's in a module, read as one of ours.
+    """The source of a call of PyTorch's, read as one of ours.
 
     Nothing is raised here, in the middle of a model: what cannot be read says so when it is made.
 
     Args:
         origin: that of its keys.
+        hints: what is known of its heads.
     """
     try:
-        args, kwargs, _ = with_heads_last(func, args, kwargs, module)
+        args, kwargs, _ = with_heads_apart(func, args, kwargs, hints)
         for x in (*args, *kwargs.values()):
             if isinstance(x, Tensor):
                 unwrap_tensor(x)
@@ -108,28 +107,18 @@ def sdpa_keys(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return args[1] if len(args) > 1 else kwargs.get("key")
 
 
-def with_heads_last(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], module: Any
-) -> tuple[tuple[Any, ...], dict[str, Any], int | None]:
-    """A call's arguments with heads behind all batches, and the axis they had; None if it is that.
+def with_heads_apart(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], hints: HeadHints
+) -> tuple[tuple[Any, ...], dict[str, Any], Join | None]:
+    """A call's arguments with heads apart from all batches, and what gives its output back.
 
-    `scaled_dot_product_attention` takes any number of batches, so that it never says which of its
-    axes is the heads; a module that attends inside of windows may have these behind them.
+    None in the place of that where they are as they came.
     """
-    query = args[0] if args else kwargs.get("query")
-    if func not in SDPA_FUNCTIONS or not isinstance(query, Tensor) or query.dim() < 5:
+    if func not in SDPA_FUNCTIONS:
         return args, kwargs, None
     named = dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs
-    key, outer, mask = named["key"], tuple(query.shape[:-2]), named.get("attn_mask")
-    if any(named[name].shape[:-2] != outer for name in ("key", "value")):
-        return args, kwargs, None
-    axis = find_head_axis(outer, head_count(module), lambda: (query, key))
-    if axis == len(outer) - 1:
-        return args, kwargs, None
-    if isinstance(mask, Tensor) and not _marks(mask) and mask.dim() > 2:
-        mask = mask[(None,) * (query.dim() - mask.dim())].movedim(axis, -3)
-    moved = {name: named[name].movedim(axis, -3) for name in ("query", "key", "value")}
-    return (), named | moved | {"attn_mask": mask}, axis
+    found = sdpa_heads.with_heads_apart(named, hints)
+    return (args, kwargs, None) if found is None else ((), *found)
 
 
 def _make_call(name: str, make: Callable[..., Call], *tensors: Tensor) -> Call:
@@ -204,7 +193,7 @@ def _sdpa(
     # autocast lets dtypes mix
     parts = [nested.to_padded(x) if x.is_nested else x for x in (query, key)]
     parts += [] if value is None else [value]
-    if enable_gqa and query.dim() == 3:
+    if enable_gqa and all(x.dim() == 3 for x in parts):
         groups = query.shape[0] // key.shape[0]
         parts[1:] = [x.repeat_interleave(groups, 0) for x in parts[1:]]
     # all before the width broadcasts, but for the heads of groups
@@ -285,7 +274,7 @@ def _projected(query: Tensor, key: Tensor, named: dict[str, Any]) -> tuple[Tenso
 
 def _mask_of(mask: Any, full: tuple[int, ...]) -> Tensor | None:
     """A mask that broadcasts to `full`, for q as four axes: all before the heads is one batch."""
-    if _marks(mask):
+    if is_causal_marker(mask):
         return mask._materialize()
     if mask is None:
         return None
@@ -304,13 +293,6 @@ def _four(x: Tensor) -> Tensor:
 def _padded_to(keys: int, mask: Tensor) -> Tensor:
     """Keys that were appended may be seen: they are not the mask's business."""
     return F.pad(mask, (0, keys - mask.shape[-1]), value=mask.dtype == torch.bool)
-
-
-def _marks(mask: Tensor | None) -> bool:
-    """Whether a mask is PyTorch's CausalBias: a Tensor that marks a causal mask and holds none."""
-    # whoever made one has imported its module, which takes a second that nobody else need spend
-    made = sys.modules.get("torch.nn.attention.bias")
-    return made is not None and isinstance(mask, made.CausalBias)
 
 
 @cache

@@ -54,6 +54,11 @@ class Projection(NamedTuple):
         first = self.shape[1:-1] if self.features == -1 else self.shape[2:]
         return {*first, torch.Size(first).numel()} if first else set()
 
+    @property
+    def batch_counts(self) -> tuple[int, ...]:
+        """The possible numbers of batches: tokens or batches may come first; two axes have none."""
+        return (1, self.shape[0]) if len(self.shape) == 2 else tuple(self.shape[:2])
+
 
 def product_of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Product | None:
     """The operands of a call of `name`; None if they are not two activations."""
@@ -73,8 +78,14 @@ def product_of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prod
     return Product(Side(left, -2, -1), Side(right, -1, -2), lambda: (left, right.mT))
 
 
-def is_channel_product(product: Product, last: Projection | None) -> bool:
-    """True if the product sums over tokens, so that its rows and columns are channels."""
+def is_channel_product(
+    product: Product, last: Projection | None, head_count: int | None = None
+) -> bool:
+    """True if the product sums over tokens, so that its rows and columns are channels.
+
+    Args:
+        head_count: how many heads its module has, if it says so.
+    """
     (left, own, summed), right = product.left, product.right
     if last is None or left.shape[summed] not in last.token_counts:
         return False
@@ -90,6 +101,10 @@ def is_channel_product(product: Product, last: Projection | None) -> bool:
             for s in (product.left, right)
         )
         return far if last.features == -1 else near
+    if head_count is not None and left.dim() > 4:
+        # the axis before the rows may be blocks of tokens: all channels are those of the heads
+        channels = left.numel() * last.shape[last.features] // max(last.shape.numel(), 1)
+        return head_count * Q == channels
     heads = left.shape[-3] if left.dim() > 3 else 1
     return last.shape[last.features] % (heads * Q) == 0
 

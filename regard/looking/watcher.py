@@ -16,6 +16,7 @@ from regard.looking import foreign, hugging_face, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
 from regard.looking.key_origins import KeyOrigins
 from regard.looking.record import Source, source_of, to_readable_source
+from regard.looking.sdpa_heads import HeadHints
 from regard.looking.threads import ModuleStack, Observers
 
 Kind = Literal["looks", "edits", "paths"]
@@ -265,7 +266,8 @@ class _Watcher(Observers):
         if self.looks and not going_back():
             with _without_dispatch_modes():
                 origin = self._origins.origin_of(foreign.sdpa_keys(func, args, kwargs))
-                source = foreign.read_source(func, args, kwargs, origin, _Host().module())
+                hints = self.eager.head_hints()
+                source = foreign.read_source(func, args, kwargs, origin, hints)
                 for look in self.looks:
                     look.keep(source, foreign.why)
         return out
@@ -273,8 +275,8 @@ class _Watcher(Observers):
     def _run_edits(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
         """What a call of attention gives when it is edited; None if nothing is changed about it."""
         if any(edit.means() for edit in self.edits):
-            return _run_edited(func, args, kwargs)
-        source = foreign.read_source(func, args, kwargs, module=_Host().module())
+            return _run_edited(func, args, kwargs, self.eager.head_hints())
+        source = foreign.read_source(func, args, kwargs, hints=self.eager.head_hints())
         for edit in self.edits:
             edit.meet(source)
         return None
@@ -344,9 +346,11 @@ class _Host:
         _keep(source, lambda: foreign.WHY_EDITED if edited else foreign.WHY_EAGER)
 
 
-def _run_edited(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+def _run_edited(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], hints: HeadHints
+) -> Tensor | None:
     """What PyTorch's call gives when it is edited; None if nothing is changed about it."""
-    args, kwargs, head_axis = foreign.with_heads_last(func, args, kwargs, _Host().module())
+    args, kwargs, join_heads = foreign.with_heads_apart(func, args, kwargs, hints)
     call, join = foreign.called(func, *args, **kwargs)
     new = edited(call)
     if new is call:
@@ -354,7 +358,7 @@ def _run_edited(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ten
     new = foreign.settled(new)
     show(new, lambda: foreign.WHY_EDITED)
     out = join(heard(new, plain.of(new)))
-    return out if head_axis is None else out.movedim(-3, head_axis)
+    return out if join_heads is None else join_heads(out)
 
 
 @contextmanager
