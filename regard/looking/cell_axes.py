@@ -43,6 +43,10 @@ class CellAxes(NamedTuple):
             return self.left
         return self.right if self.left == dims - 1 else None
 
+    def has_other_last(self, dims: int) -> bool:
+        """True if the last of so many axes is known to be neither of queries nor of keys."""
+        return None not in (self.left, self.right) and dims - 1 not in (self.left, self.right)
+
     def after(
         self, name: str, args: tuple[Any, ...], source: Tensor, out: Tensor, run: Callable[..., Any]
     ) -> "CellAxes":

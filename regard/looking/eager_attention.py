@@ -262,6 +262,9 @@ class EagerAttention:
             after = replace(trace, model_bias=parts[i] if parts else None)
             if not trace.has_softmax:
                 self._place_cells(after, func, source, tensor, name, args, kwargs)
+                is_unknown = after.axes.left is None and tensor.dim() != source.dim()
+                if is_unknown and trace.axes.has_other_last(source.dim()):
+                    continue  # its last axis may be of heads
             elif trace.weights is None:
                 after.weights = source
             self._follow(tensor, after)
@@ -322,6 +325,8 @@ class EagerAttention:
         dim = args[1] if len(args) > 1 else kwargs.get("dim")
         if trace is None or trace.has_softmax or x is None or dim not in (-1, x.dim() - 1):
             return func(*args, **kwargs)
+        if trace.axes.has_other_last(x.dim()):
+            return func(*args, **kwargs)  # over heads
         out = None
         if trace.origin.has_edit:
             out = self._edit_softmax(x, trace, func, args, kwargs)

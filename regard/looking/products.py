@@ -14,6 +14,9 @@ from torch import Tensor, nn
 
 from regard.looking.cell_axes import CellAxes
 
+# Products of two operands and nothing else.
+PLAIN_NAMES = ("matmul", "linalg_matmul", "bmm", "mm", "cdist")
+
 
 class Side(NamedTuple):
     """One operand: which of its axes the product keeps as its own, and which it sums over."""
@@ -24,16 +27,18 @@ class Side(NamedTuple):
 
 
 class Product(NamedTuple):
-    """Two operands of which neither is a parameter; the right one gives the last axis."""
+    """Two operands of which neither is a parameter; the right one's axis is the later."""
 
     left: Side
     right: Side
     rows: Callable[[], tuple[Tensor, Tensor]]  # (…, Q, D) and (…, K, D)
     left_axis: int = -2  # of the output, which the left operand gives
+    right_axis: int = -1
 
     def axes(self, out: Tensor) -> CellAxes:
         """The axes of its output."""
-        return CellAxes(self.left_axis % out.dim(), out.dim() - 1, None, has_rows=True)
+        n = out.dim()
+        return CellAxes(self.left_axis % n, self.right_axis % n, None, has_rows=True)
 
     def is_sum_over_keys(self, x: Tensor) -> bool:
         """True if it sums over the last axis that `x` had as it was made: that of its keys."""
@@ -64,8 +69,11 @@ def product_of(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prod
     """The operands of a call of `name`; None if they are not two activations."""
     if name == "einsum":
         return _product_of_einsum(*args) if not kwargs else None
+    if name in ("inner", "tensordot"):
+        two = [*args, *(x for key, x in kwargs.items() if key != "out")]
+        return _product_of_matrices(name, *two)
     # baddbmm and addmm add to their first argument, which has another name by keyword
-    given = [*args, *kwargs.values()] if name in ("matmul", "bmm", "mm", "cdist") else None
+    given = [*args, *kwargs.values()] if name in PLAIN_NAMES else None
     if given is None:
         given = [x for x in (kwargs.get("batch1"), kwargs.get("batch2")) if x is not None]
         given = given or [x for x in (kwargs.get("mat1"), kwargs.get("mat2")) if x is not None]
@@ -117,32 +125,50 @@ def _product_of_einsum(equation: Any, *operands: Any) -> Product | None:
         return None
     given, _, out = _without_dots(equation.replace(" ", ""), operands).partition("->")
     terms = given.split(",")
-    if len(terms) != 2 or len(out) < 2:
+    singles = [x for x in out if len(terms) == 2 and (x in terms[0]) != (x in terms[1])]
+    if len(singles) < 2:
         return None
-    right = 1 if out[-1] in terms[1] else 0
+    # heads may stand behind the keys, until the model moves them
+    key = singles[-1]
+    right = 1 if key in terms[1] else 0
     a, b = terms[1 - right], terms[right]
     summed = [x for x in a if x in b and x not in out]
-    own = [x for x in out if x in a and x not in b]
-    if not own or out[-1] in a or not summed:
+    own = [x for x in singles if x in a]
+    if not own or not summed:
         return None
     # letters of the left alone but the last are heads that share their keys
     query = own[-1]
     x, y = operands[1 - right], operands[right]
-    lead, last = out[:-1].replace(query, ""), "".join(summed)
+    lead, last = out.replace(key, "").replace(query, ""), "".join(summed)
 
     def rows() -> tuple[Tensor, Tensor]:
         q, k = (_with_axes(t, term, lead, own + last) for t, term, own in (
-            (x, a, query), (y, b, out[-1]),
+            (x, a, query), (y, b, key),
         ))  # fmt: skip
         flat = -len(last)
         return q.flatten(flat), k.flatten(flat)
 
     return Product(
         Side(x, a.index(query), a.index(summed[-1])),
-        Side(y, b.index(out[-1]), b.index(summed[-1])),
+        Side(y, b.index(key), b.index(summed[-1])),
         rows,
         out.index(query) - len(out),
+        out.index(key) - len(out),
     )
+
+
+def _product_of_matrices(name: str, x: Any, y: Any, dims: Any = 2) -> Product | None:
+    """The operands of `inner` or `tensordot`, if these have two axes each and sum over one."""
+    if not _are_activations(x, y) or x.dim() != 2 or y.dim() != 2:
+        return None
+    if name == "inner":
+        dims = ([-1], [-1])
+    elif dims == 1:
+        dims = ([-1], [0])
+    if not isinstance(dims, list | tuple) or any(len(axes) != 1 for axes in dims):
+        return None
+    terms = ["dq" if dims[0][0] % 2 == 0 else "qd", "dk" if dims[1][0] % 2 == 0 else "kd"]
+    return _product_of_einsum(f"{terms[0]},{terms[1]}->qk", x, y)
 
 
 def _without_dots(equation: str, operands: Sequence[Tensor]) -> str:

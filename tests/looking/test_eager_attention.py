@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from regard import edit, edits, look, scores, selects
 from regard.looking import products, threads
@@ -502,6 +503,58 @@ def test_an_output_without_a_shape_raises_nothing_in_a_model(form, is_edited):
     with change, look(model) as seen:
         model(*given)
     assert seen["Theirs"].sizes == (B, H, Q, K)
+
+
+@pytest.mark.parametrize("product", [
+    torch.linalg.matmul, lambda x, y: torch.inner(x, y.mT),
+    lambda x, y: torch.tensordot(x, y, dims=([1], [0])), lambda x, y: torch.tensordot(x, y, 1),
+], ids=["linalg", "inner", "tensordot", "tensordot of a number"])  # fmt: skip
+def test_a_product_by_another_name_is_one(product):
+    def way(q, k, v):
+        return product(product(q, k.mT).softmax(-1), v)
+
+    model, (q, k, v) = Theirs(way), (x[0, 0] for x in qkv())
+    with look(model) as seen:
+        model(q, k, v)
+    assert_close(seen["Theirs"].weights()[0, 0], (q @ k.mT).softmax(-1))
+    with edit(model, {"Theirs": edits.score(lambda q, k: -torch.cdist(q, k))}):
+        assert_close(model(q, k, v), (-torch.cdist(q, k)).softmax(-1) @ v)
+
+
+def test_scores_are_followed_through_powers_and_as_data():
+    def way(q, k, v):
+        return (-(torch.cdist(q, k) ** 2)).data.softmax(-1) @ v
+
+    model, given = Theirs(way), qkv()
+    with look(model) as seen:
+        model(*given)
+    assert_close(seen["Theirs"].weights(), (-torch.cdist(*given[:2]).square()).softmax(-1))
+
+
+def test_heads_behind_the_keys_of_an_einsum_are_heads_once_they_are_moved():
+    def way(q, k, v):
+        q, k = q.transpose(1, 2), k.transpose(1, 2)
+        return torch.einsum("bqhd,bkhd->bqkh", q, k).permute(0, 3, 1, 2).softmax(-1) @ v
+
+    model, (q, k, v) = Theirs(way), qkv()
+    with look(model) as seen:
+        model(q, k, v)
+    assert_close(seen["Theirs"].weights(), (q @ k.mT).softmax(-1))
+    with edit(model, {"Theirs": edits.score(lambda q, k: -torch.cdist(q, k))}):
+        assert_close(model(q, k, v), (-torch.cdist(q, k)).softmax(-1) @ v)
+
+
+@pytest.mark.parametrize("moves", [lambda x: x, lambda x: x.flatten(0, 1)], ids=["as is", "flat"])
+@pytest.mark.filterwarnings("ignore:look. ")
+def test_a_softmax_over_the_heads_of_an_einsum_is_no_attention(moves):
+    def way(q, k, v):
+        q, k = q.transpose(1, 2), k.transpose(1, 2)
+        return moves(torch.einsum("bqhd,bkhd->bqkh", q, k)).softmax(-1) @ v[0, :, :H].mT[0, :H]
+
+    model = Theirs(way)
+    with look(model) as seen:
+        model(*qkv())
+    assert seen.names() == []
 
 
 # Nothing is left behind.

@@ -13,6 +13,10 @@ from regard.looking import function_kinds
 @pytest.mark.parametrize("func, kind, name", [
     (torch.matmul, function_kinds.KIND_PRODUCT, "matmul"),
     (Tensor.__matmul__, function_kinds.KIND_PRODUCT, "matmul"),
+    (torch.linalg.matmul, function_kinds.KIND_PRODUCT, "linalg_matmul"),
+    (torch.tensordot, function_kinds.KIND_PRODUCT, "tensordot"),
+    (Tensor.data.__get__, function_kinds.KIND_PASS, "data"),
+    (Tensor.__pow__, function_kinds.KIND_PASS, "pow"),
     (Tensor.mT.__get__, function_kinds.KIND_PASS, "mT"),
     (Tensor.mul_, function_kinds.KIND_PASS, "mul"),
     (F.linear, function_kinds.KIND_PROJECTION, "linear"),

@@ -72,6 +72,21 @@ def test_a_sum_over_tokens_mixes_channels_and_one_over_features_does_not(N):
     assert not is_channel_product(product_of("matmul", (q.mT, k), {}), None)
 
 
+@pytest.mark.parametrize("length", [4, 8])
+def test_blocks_of_as_many_tokens_as_a_head_has_features_are_tokens(length):
+    made = torch.randn(1, 8, 4 * 8)  # LongT5: 8 tokens, 4 heads of 8 features
+    q = made.view(1, 8 // length, length, 4, 8)
+    product = product_of("einsum", ("...qhd,...khd->...hqk", q, q), {})
+    assert not is_channel_product(product, Projection(made.shape, -1), 4)
+
+
+@pytest.mark.parametrize("shape, expected", [
+    ((5, 8), (1, 5)), ((B, 5, 8), (B, 5)), ((B, 8, 3, 3), (B, 8)),
+])  # fmt: skip
+def test_batches_are_one_of_the_first_two_axes_or_one_alone(shape, expected):
+    assert Projection(torch.Size(shape), -1).batch_counts == expected
+
+
 @pytest.mark.parametrize("side", [2, 3])
 def test_a_convolution_has_its_features_first(side):
     made = torch.randn(B, 2 * H * D, side, side)
