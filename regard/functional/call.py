@@ -21,12 +21,14 @@ from regard.functional.selects import Gaussian, Select, softmax
 class Call:
     """What `attend` was asked for. Where nothing is read, the keys stand in for the values.
 
-    An edit takes one call and gives another (`regard.edits`); three fields are there for it alone.
+    An edit takes one call and gives another (`regard.edits`); four fields are there for it alone.
 
     Args:
         heads: which heads are heard (H,), bool; None is all. One that is not reads zeros.
         begun: how many queries its attention had before this call, while an edit is open.
         first_key: the position of its first key then; not 0 where a cache let older ones go.
+        model_mask: False where another's model hides a cell by a large negative number instead of
+            −inf; bool, broadcasts to (B, H, Q, K). None is nowhere.
     """
 
     q: Tensor
@@ -40,6 +42,7 @@ class Call:
     heads: Tensor | None = None
     begun: int = 0
     first_key: int = 0
+    model_mask: Tensor | None = None
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -112,7 +115,7 @@ def dropping(call: Call, dropout: Number) -> Call:
 
 def unread(call: Call) -> Call:
     """The call without its values: all that its weights need."""
-    return replace(call, v=call.k, dropout=0.0)
+    return replace(call, v=call.k, dropout=0.0, model_mask=None)
 
 
 def heard(call: Call, found: Tensor) -> Tensor:
@@ -146,7 +149,7 @@ def recalled(call: Any, before: Call, *, where: str) -> Call:
         check.truths(where, "heads", heads)
         check.shape(where, "heads", heads, H=wanted[1])
         heads = heads.to(made.q.device)
-    return replace(dropping(made, call.dropout), heads=heads)
+    return replace(dropping(made, call.dropout), heads=heads, model_mask=before.model_mask)
 
 
 def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:

@@ -44,15 +44,19 @@ class Forced:
         rows: where a weight is given, bool, broadcasts to (B, H, Q).
         key: of which key.
         weight: how much of it is read. If it may not be seen, its row stays as it is.
+        mask: which keys may be seen beside those whose score is not −inf, bool, broadcasts to
+            (B, H, Q, K); None is all.
     """
 
     select: Select
     rows: Tensor
     key: int
     weight: Number
+    mask: Tensor | None = None
 
     def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
         before, seen = wide(self.select(scores)), scores != HIDDEN
+        seen = seen if self.mask is None else seen & self.mask
         mine = torch.arange(scores.shape[-1], device=scores.device) == self.key
         forced = self.rows[..., None] & seen[..., self.key, None]
         others = before.masked_fill(mine, 0)
@@ -80,7 +84,11 @@ def part(select: Select, batch: int, head: int, queries: Tensor) -> Select | Non
     inner = part(select.select, batch, head, queries)
     if inner is None or isinstance(select, Heated):
         return None if inner is None else replace(select, select=inner)
-    return replace(select, select=inner, rows=picked(select.rows, batch, head, queries))
+    rows = picked(select.rows, batch, head, queries)
+    mask = select.mask
+    if mask is not None:
+        mask = picked(mask[(None,) * (4 - mask.dim())], batch, head, queries)
+    return replace(select, select=inner, rows=rows, mask=mask)
 
 
 def drawn(select: Select, scores: Callable[[], Tensor]) -> Select:

@@ -129,7 +129,8 @@ class Force:
         rows = (places == row if row is not None else places >= 0).expand(H, Q)
         if chosen is not None:
             rows = rows & chosen[:, None]
-        return replace(call, select=Forced(call.select, rows, key, self.weight))
+        forced = Forced(call.select, rows, key, self.weight, call.model_mask)
+        return replace(call, select=forced)
 
     @property
     def farthest(self) -> tuple[int, int]:

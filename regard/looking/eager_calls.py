@@ -13,6 +13,7 @@ from regard.functional.call import Call, checked, heard, spread
 from regard.functional.precision import wide
 from regard.functional.rules import both
 from regard.functional.selects import HIDDEN, softmax
+from regard.looking.number_masks import visible_cells
 from regard.looking.record import Source
 
 # A function that gives the operands of a product: queries (…, Q, D) and keys (…, K, D).
@@ -236,10 +237,13 @@ def editable_call(
         model_bias = model_bias.masked_fill(hidden, 0)
     else:
         model_bias = None
+    # a mask of numbers stays in the logits; what is told apart is which cells may be forced
+    added = cells if model_bias is None else model_bias
+    mask = visible_cells(added, cells)
     model_bias = None if known is None else model_bias
     score = Logits(cells.masked_fill(hidden, HIDDEN), model_bias, ~hidden, visible)
     q, k = known or (cells.new_zeros(B, H, n, 1) for n in (Q, K))
-    return Call(q, k, k, score, select, None, None, 0.0)
+    return Call(q, k, k, score, select, None, None, 0.0, model_mask=mask)
 
 
 def edited_weights(call: Call, new: Call) -> Tensor:

@@ -20,6 +20,7 @@ from regard.functional.rules import at, both, causal
 from regard.functional.scores import Dot
 from regard.looking import native, nested, sdpa_heads
 from regard.looking.key_origins import Origin
+from regard.looking.number_masks import with_model_mask
 from regard.looking.record import Source, unreadable_source, unwrap_tensor, visible_key_count
 from regard.looking.sdpa_heads import HeadHints, Join, is_causal_marker
 
@@ -177,7 +178,7 @@ def _called(
             return out[:, 0] if axes == 3 else out[0, 0]
         return out.unflatten(0, batch)
 
-    return dropping(call, dropout_p), join
+    return dropping(with_model_mask(call), dropout_p), join
 
 
 def _sdpa(

@@ -22,6 +22,7 @@ from regard.functional.scores import Dot
 from regard.functional.selects import softmax
 from regard.looking import foreign, threads
 from regard.looking.eager_calls import SoftmaxWithSinks
+from regard.looking.number_masks import with_model_mask
 from regard.looking.patches import Patch
 from regard.looking.record import Source, source_of
 
@@ -111,6 +112,7 @@ def _attend(
                 call.q, call.k, value, score=call.score, select=call.select, rule=call.rule,
                 bias=call.bias,
             )  # fmt: skip
+            call = with_model_mask(call)
             new = host.apply_edits(call)
             if new is not call:
                 new = foreign.settled(new)

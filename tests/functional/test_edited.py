@@ -28,6 +28,17 @@ def test_a_part_gives_rows_of_the_whole(inner):
     assert_close(some[0, 0], select(s)[1, 2, queries])
 
 
+@pytest.mark.parametrize("sizes", [(B, H, Q, K), (1, 1, K), (1, Q, K)], ids=str)
+def test_a_key_that_a_mask_hides_is_not_forced_in_a_part_either(sizes):
+    s, mask, queries = scores(), torch.rand(sizes) < 0.5, torch.tensor([4, 0])
+    select = Forced(selects.softmax, ROWS, 3, 0.4, mask)
+    found, forced = select(s), mask[..., 3].expand(B, H, Q) & ROWS & s[..., 3].isfinite()
+    assert_close(found[forced][:, 3], torch.full((int(forced.sum()),), 0.4))
+    assert torch.equal(found[~forced], selects.softmax(s)[~forced])
+    some = part(select, 1, 2, queries)(s[1:, 2:, queries])
+    assert_close(some[0, 0], found[1, 2, queries])
+
+
 def test_what_nobody_knows_has_no_part():
     unknown = lambda s: selects.softmax(2 * s)  # noqa: E731
     for select in (unknown, Heated(unknown, 2.0), Forced(unknown, ROWS, 0, 0.5)):
