@@ -29,6 +29,7 @@ from regard.looking.function_kinds import (
 )
 from regard.looking.head_merges import MERGE_NAMES, HeadMerges
 from regard.looking.key_columns import key_columns
+from regard.looking.other_modes import run_visible
 from regard.looking.record import Source, unreadable_source
 from regard.looking.score_traces import ProductOrigin, ScoreTrace, replace_tensors, tensors_in
 from regard.looking.sdpa_heads import HeadHints
@@ -102,7 +103,7 @@ class EagerAttention:
         kind, name = self._kinds.get(func) or self._kind_of(func)
         if kind == KIND_PRODUCT:
             if not self._traces and not kwargs and _has_weight(args):
-                return func(*args, **kwargs)
+                return run_visible(func, args, kwargs)
             return self._run_product(func, name, args, kwargs)
         if self._traces:
             if kind == KIND_SOFTMAX:
@@ -115,7 +116,7 @@ class EagerAttention:
         self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """The output of a function of nothing that is followed; shapes and merges are noted."""
-        out = func(*args, **kwargs)
+        out = run_visible(func, args, kwargs)
         # an output may be no tensor, and a nested one has no shape
         with suppress(Exception):
             if name in MERGE_NAMES:
@@ -156,12 +157,12 @@ class EagerAttention:
                             self._show_weights(value, trace)
                     if is_read:
                         self._drop_traces(trace.origin)
-                    return func(*args, **kwargs)
+                    return run_visible(func, args, kwargs)
         # some of them write into what they add to
         added = None
         with suppress(Exception):
             added = self._added_to_product(name, args, kwargs)
-        out = func(*args, **kwargs)
+        out = run_visible(func, args, kwargs)
         # what cannot be followed is not: nothing is raised in anyone's model
         with suppress(Exception):
             self._follow_product(out, name, args, kwargs, added)
@@ -223,15 +224,15 @@ class EagerAttention:
             with suppress(Exception):
                 self._copy_weights(source, trace)
         if name in PROJECTION_FUNCTIONS and not _mixes_heads(source, args):
-            return func(*args, **kwargs)
+            return run_visible(func, args, kwargs)
         if name in ("max", "min") and len(tensors_in((args, kwargs))) < 2:
-            return func(*args, **kwargs)  # of a row, not of two tensors
+            return run_visible(func, args, kwargs)  # of a row, not of two tensors
         added = None
         if trace.model_bias is not None and not trace.has_softmax:
             alone = [source] if name not in ("cat", "setitem") else [x for x, _ in found]
             with suppress(Exception):
                 added = self._model_bias(func, name, args, kwargs, alone)
-        out = func(*args, **kwargs)
+        out = run_visible(func, args, kwargs)
         with suppress(Exception):
             self._follow_outputs(func, source, trace, out, added, name, args, kwargs)
         return out
@@ -324,15 +325,15 @@ class EagerAttention:
         trace = self._trace_of(x)
         dim = args[1] if len(args) > 1 else kwargs.get("dim")
         if trace is None or trace.has_softmax or x is None or dim not in (-1, x.dim() - 1):
-            return func(*args, **kwargs)
+            return run_visible(func, args, kwargs)
         if trace.axes.has_other_last(x.dim()):
-            return func(*args, **kwargs)  # over heads
+            return run_visible(func, args, kwargs)  # over heads
         out = None
         if trace.origin.has_edit:
             out = self._edit_softmax(x, trace, func, args, kwargs)
         is_edited = out is not None
         if out is None:
-            out = func(*args, **kwargs)
+            out = run_visible(func, args, kwargs)
         if isinstance(out, Tensor):
             after = ScoreTrace(
                 trace.origin, None, trace.columns_at_softmax(x.dim()), has_softmax=True,

@@ -8,13 +8,13 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn, overrides
 from torch.compiler import is_dynamo_compiling
-from torch.utils import _python_dispatch
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, tensors_of
 from regard.looking import foreign, hugging_face, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
 from regard.looking.key_origins import KeyOrigins
+from regard.looking.other_modes import has_recorders, hide_recorders, run_visible, unrecorded
 from regard.looking.record import Source, source_of, to_readable_source
 from regard.looking.sdpa_heads import HeadHints
 from regard.looking.threads import ModuleStack, Observers
@@ -116,7 +116,7 @@ def show(call: Call, why: Callable[[], Why]) -> None:
         return
     if torch.compiler.is_compiling():
         raise RuntimeError("look: a compiled model cannot be looked into; look at the eager one")
-    with _looking_away(), _without_dispatch_modes():
+    with _looking_away(), unrecorded():
         if any(x.requires_grad for x in tensors_of(call)):
             # a look must not keep a whole graph alive; what is detached still counts its versions
             call = changed(call, Tensor.detach)
@@ -161,26 +161,6 @@ def should_follow_rows() -> bool:
     return not threads.thread_state.keeps_batch_rows
 
 
-def _without_dispatch_modes() -> AbstractContextManager[Any]:
-    """Inside, no mode of PyTorch's operators, such as a tracer's, records what a look does."""
-    if torch._C._get_tracing_state() is not None:
-        return _untraced()
-    if not torch._C._len_torch_dispatch_stack():
-        return nullcontext()
-    return _python_dispatch._disable_current_modes()
-
-
-@contextmanager
-def _untraced() -> Iterator[None]:
-    """Inside, `torch.jit.trace` records nothing."""
-    state = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
-
-
 def _observers_of(kind: Kind) -> list[Any]:
     """The looks or the edits that this thread has open, in their order."""
     found = threads.current_observers()
@@ -205,7 +185,7 @@ class _Watcher(Observers):
         super().__init__()
         self.eager = EagerAttention(_Host())
         # what is to be empty where a function passes as it is
-        self._obstacles: dict[Any, Collection[Any]] = {}
+        self._obstacles: dict[Any, Collection[Any]] = dict.fromkeys(_FUNCTIONS, _ALWAYS)
         self._origins = KeyOrigins()
 
     def forget(self) -> None:
@@ -224,18 +204,24 @@ class _Watcher(Observers):
         # compiled runs as it is
         if is_dynamo_compiling():
             return func(*args, **(kwargs or {}))
-        obstacles = self._obstacles.get(func, _UNKNOWN)
+        obstacles = self._obstacles.get(func)
+        if obstacles is None:
+            # a tracer compares the lines that run: the first call takes the way of all others
+            obstacles = self._obstacles[func] = self.eager.obstacles(func)
         if not obstacles:
             return func(*args, **kwargs) if kwargs else func(*args)
         kwargs = kwargs or {}
         # a compiler also calls functions, of fake tensors
         if threads.thread_state.aside is not None or torch.compiler.is_compiling():
             return func(*args, **kwargs)
-        run = _FUNCTIONS.get(func)
-        if run is not None:
-            return run(self, func, args, kwargs)
-        if obstacles is _UNKNOWN:
-            self._obstacles[func] = self.eager.obstacles(func)
+        run = _FUNCTIONS.get(func, _Watcher.run_other)
+        if has_recorders():
+            with hide_recorders(keeps_tracer=bool(self.edits)):
+                return run(self, func, args, kwargs)
+        return run(self, func, args, kwargs)
+
+    def run_other(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The output of a function that may be part of a model's own attention."""
         return self.eager.run(func, args, kwargs)
 
     def run_cat(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -261,10 +247,10 @@ class _Watcher(Observers):
                 out = self._run_edits(func, args, kwargs)
             if out is not None:
                 return out
-        out = func(*args, **kwargs)
+        out = run_visible(func, args, kwargs)
         # this mode is off the stack here: what follows is not observed
         if self.looks and not going_back():
-            with _without_dispatch_modes():
+            with unrecorded():
                 origin = self._origins.origin_of(foreign.sdpa_keys(func, args, kwargs))
                 hints = self.eager.head_hints()
                 source = foreign.read_source(func, args, kwargs, origin, hints)
@@ -282,7 +268,7 @@ class _Watcher(Observers):
         return None
 
 
-_UNKNOWN = ("a function that was not called before",)
+_ALWAYS = ("a function that is observed",)
 # The functions that are observed, and how each is run.
 _FUNCTIONS: dict[Any, Callable[[_Watcher, Any, tuple[Any, ...], dict[str, Any]], Any]] = {
     **dict.fromkeys(foreign.SEEN, _Watcher.run_attention),
@@ -330,7 +316,7 @@ class _Host:
         return _looking_away()
 
     def unrecorded(self) -> AbstractContextManager[Any]:
-        return _without_dispatch_modes()
+        return unrecorded()
 
     def has_edit(self) -> bool:
         return any(edit.means() for edit in _observers_of("edits"))
