@@ -47,9 +47,17 @@ class Patch:
 
 def install_all(extra_patches: Sequence[Patch] = ()) -> None:
     """Install all patches of PyTorch, and others beside them."""
+    for patch in _extra_patches:
+        patch.remove()
     _extra_patches[:] = extra_patches
     for patch in (*_PATCHES, *_extra_patches):
         patch.install()
+
+
+def remove_unused() -> None:
+    """Remove all patches if nothing is open, and no mode is left; call with the lock held."""
+    if not threads.any_open and not threads.left_modes:
+        remove_all()
 
 
 def remove_all() -> None:
@@ -63,6 +71,8 @@ def _call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
     """A module's call, with the module noted as running."""
     if torch.compiler.is_compiling():
         return _MODULE_CALL.original(self, *args, **kwargs)
+    if threads.left_modes:
+        _take_left_mode()
     entered = threads.enter_paths(self)
     try:
         return _MODULE_CALL.original(self, *args, **kwargs)
@@ -78,6 +88,8 @@ def has_torch_function(args: Any) -> bool:
     lets these pass as they are, so it is no reason against them. Operators that are handed
     functions, as flex_attention is, ask it too: these it must see.
     """
+    if threads.left_modes and not torch.compiler.is_compiling():
+        _take_left_mode()
     mode = None if torch.compiler.is_compiling() else overrides._get_current_function_mode()
     if not isinstance(mode, threads.Observers) or not all(map(_is_plain, args)):
         return bool(_OVERRIDES.original(args))
@@ -95,6 +107,13 @@ def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
         return _BACKWARD.original(*args, **kwargs)
     with threads.mode_on_stack(found):
         return _BACKWARD.original(*args, **kwargs)
+
+
+def _take_left_mode() -> None:
+    """Take the mode of this thread off its stack, and the patches with the last one."""
+    if threads.take_left_mode():
+        with threads.lock:
+            remove_unused()
 
 
 def _is_plain(x: object) -> bool:

@@ -1,6 +1,7 @@
 """Looks and edits that are open, by the thread that opened them."""
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -45,6 +46,9 @@ class Observers(TorchFunctionMode):
         """True if a look, an edit or a path is open."""
         return bool(self.looks or self.edits or self.paths)
 
+    def forget(self) -> None:
+        """Forget all tensors and keys of a model."""
+
 
 class _ThreadState(threading.local):
     """The state of one thread: its observers, and those that are set aside for now.
@@ -65,6 +69,8 @@ any_open = False
 # The paths that are open in any thread.
 all_paths: list[ModuleStack] = []
 _open_threads = 0
+# Modes that another thread closed, which could not take them off the stack of their own thread.
+left_modes: dict[int, weakref.ref[Observers]] = {}
 lock = threading.RLock()
 
 
@@ -172,6 +178,34 @@ def mode_on_stack(mode: TorchFunctionMode) -> Iterator[None]:
         yield
     finally:
         remove_mode(mode)
+
+
+def note_left_mode(mode: Observers, remove: Callable[[], None]) -> None:
+    """Note that a mode is left on the stack of another thread; call with `lock` held.
+
+    Args:
+        remove: is called if the mode ends with its thread.
+    """
+    key = id(mode)
+
+    def end(_: object) -> None:
+        with lock:
+            left_modes.pop(key, None)
+            remove()
+
+    left_modes[key] = weakref.ref(mode, end)
+
+
+def take_left_mode() -> bool:
+    """Take this thread's mode off its stack if another thread closed it; whether it did."""
+    mode = thread_state.observers
+    if mode is None or id(mode) not in left_modes or not _is_on_stack(mode):
+        return False
+    remove_mode(mode)
+    mode.forget()
+    with lock:
+        left_modes.pop(id(mode), None)
+    return True
 
 
 def _is_on_stack(mode: TorchFunctionMode) -> bool:

@@ -357,6 +357,7 @@ def _opened(kind: Kind, one: Any) -> Iterator[None]:
     with threads.lock:
         if not watcher.is_open() and threads.add_open_threads(+1) == 1:
             patches.install_all(hugging_face.patches(_Host()))
+        threads.left_modes.pop(id(watcher), None)
         getattr(watcher, kind).append(one)
         threads.all_paths += [one] if kind == "paths" else []
     threads.push_mode(watcher)
@@ -366,11 +367,14 @@ def _opened(kind: Kind, one: Any) -> Iterator[None]:
         with threads.lock:
             getattr(watcher, kind).remove(one)
             threads.all_paths[:] = [path for path in threads.all_paths if path is not one]
-            if not watcher.is_open() and threads.add_open_threads(-1) == 0:
-                patches.remove_all()
-        # the mode of another thread is out of reach: it does nothing any more, and is taken down
-        # there when something is closed again
-        if threading.get_ident() != thread:
+            is_own = threading.get_ident() == thread
+            if not watcher.is_open():
+                if not is_own:
+                    # it is out of reach, and taken down there when a module is called next
+                    threads.note_left_mode(watcher, patches.remove_unused)
+                threads.add_open_threads(-1)
+                patches.remove_unused()
+        if not is_own:
             raise RuntimeError(
                 "look, edit: expected to be closed by the thread that opened it, got another one; "
                 "nothing is watched any more, but close it where it was opened"

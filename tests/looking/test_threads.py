@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn, overrides
 from torch.nn import functional as F
+from torch.utils import _python_dispatch
 from torch.utils.checkpoint import checkpoint
 
 from regard import attend, edit, edits, look
@@ -128,6 +129,45 @@ def test_a_look_that_is_closed_by_another_thread_is_refused_in_words_and_over():
     with look(model) as seen:  # whoever opens the next puts the stack in order
         model(x)
     assert seen.names() == ["Theirs"] and modes() == before
+
+
+def test_a_look_that_another_thread_closed_is_gone_with_the_next_module_that_runs():
+    layer, x = nn.TransformerEncoderLayer(E, 4, 16, batch_first=True).eval(), torch.randn(B, Q, E)
+    opened, operators = look(layer), []
+    with torch.no_grad():
+        opened.__enter__()
+        with pytest.raises(RuntimeError, match="closed by the thread that opened it"):
+            elsewhere(lambda: opened.__exit__(None, None, None))
+        with Operators(operators):
+            layer(x)
+    assert "_transformer_encoder_layer_fwd" in str(operators)
+    assert modes() == [] and not is_wrapped() and not threads.left_modes
+
+
+def test_a_thread_that_ends_with_a_look_that_another_closed_leaves_nothing_behind():
+    with ThreadPoolExecutor(1) as pool:
+        opened = look(Theirs())
+        pool.submit(opened.__enter__).result()
+        with pytest.raises(RuntimeError, match="closed by the thread that opened it"):
+            opened.__exit__(None, None, None)
+        assert threads.left_modes and is_wrapped()
+        with look(model := Theirs()) as seen:
+            model(tensor())
+        assert len(seen["Theirs"].calls) == 2 and modes() == []
+    gc.collect()
+    assert not threads.left_modes and not is_wrapped() and not threads.any_open
+
+
+class Operators(_python_dispatch.TorchDispatchMode):
+    """Lists the operators that run."""
+
+    def __init__(self, found):
+        super().__init__()
+        self.found = found
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.found.append(func)
+        return func(*args, **(kwargs or {}))
 
 
 def test_a_look_that_is_forgotten_is_closed_with_its_last_reference():
