@@ -77,6 +77,7 @@ class Editing:
 
     def refuse_idle(self) -> None:
         """Refuse changes that changed nothing, since what they name was never there."""
+        self.path.refuse_unfollowed(filter(None, self._modules))
         if not self.path.entered:
             return
         for name, change in self._changes.items():

@@ -59,16 +59,25 @@ class Seen:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """Modules that ran and look like attention, but of which no call was seen."""
+        """Modules that ran, or may have run compiled, and look like attention that was not seen."""
         if self.path.ran_only_elsewhere:
             return tuple(self.path.names[:1])
-        return unseen_modules.unseen_names(self.path.modules, self.path.ran, self._attending_names)
+        path = self.path
+        ran = unseen_modules.unseen_names(path.modules, path.ran, self._attending_names)
+        return tuple(dict.fromkeys((*ran, *path.compiled.unseen_names(path.ran))))
 
     def warning(self) -> str | None:
-        """A sentence if modules that look like attention were not seen, or nothing was."""
-        return self.path.thread_warning("look") or unseen_modules.unseen_warning(
-            self.path.modules, self.path.ran, self._attending_names
+        """Sentences if modules that look like attention were not seen, or nothing was."""
+        path = self.path
+        known = (
+            path.thread_warning("look"),
+            path.compiled.warning(path.compiled.unseen_names(path.ran)),
         )
+        found = [sentence for sentence in known if sentence is not None]
+        if found and not unseen_modules.unseen_names(path.modules, path.ran, self._attending_names):
+            return ". ".join(found)
+        other = unseen_modules.unseen_warning(path.modules, path.ran, self._attending_names)
+        return ". ".join([*found, *([] if other is None else [other])]) or None
 
     def clear(self) -> None:
         """Forget all that was seen, and let go of its memory."""

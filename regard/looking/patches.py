@@ -54,6 +54,14 @@ def install_all(extra_patches: Sequence[Patch] = ()) -> None:
         patch.install()
 
 
+def install_late(patch: Patch) -> None:
+    """Install one more patch beside the others, if these are installed."""
+    with threads.lock:
+        if threads.any_open:
+            _extra_patches.append(patch)
+            patch.install()
+
+
 def remove_unused() -> None:
     """Remove all patches if nothing is open, and no mode is left; call with the lock held."""
     if not threads.any_open and not threads.left_modes:

@@ -1,14 +1,15 @@
 """Where in a model a call is made: the modules that are running, by name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import nn
 
 from regard.looking import threads, watcher
+from regard.looking.compiled_code import CompiledRuns
 from regard.looking.key_store import Entry
 from regard.looking.watcher import watched
 
@@ -35,6 +36,7 @@ class Path:
         self._running: list[str] = []
         self._run, self._entered = 0, dict[str, int]()
         self.ran: dict[str, None] = {}
+        self.compiled = CompiledRuns(self._modules)
         self._ran_elsewhere = False
 
     @property
@@ -116,6 +118,14 @@ class Path:
         """Note that a module runs in a thread that has nothing open."""
         if module is self._modules.get(self._root):
             self._ran_elsewhere = True
+
+    def note_compiled(self, function: Any, args: tuple[Any, ...]) -> None:
+        """Note that a function runs compiled, with these arguments."""
+        self.compiled.note(function, args, self.name)
+
+    def refuse_unfollowed(self, names: Iterable[str]) -> None:
+        """Raise if modules of these names, which were to be edited, ran where they cannot be."""
+        self.compiled.refuse(names, self.ran)
 
     @property
     def ran_only_elsewhere(self) -> bool:

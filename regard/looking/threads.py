@@ -28,6 +28,9 @@ class ModuleStack(Protocol):
     def note_elsewhere(self, module: nn.Module) -> None:
         """Note that a module runs in a thread that has nothing open."""
 
+    def note_compiled(self, function: Any, args: tuple[Any, ...]) -> None:
+        """Note that a function runs compiled, with these arguments."""
+
 
 class Observers(TorchFunctionMode):
     """The looks, edits and paths open in one thread: a mode through which PyTorch's calls pass.

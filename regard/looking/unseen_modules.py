@@ -50,7 +50,13 @@ def unseen_names(
         and name not in seen
         and not any(_is_inside(one, name, root) or _is_inside(name, one, None) for one in seen)
     ]
-    return tuple(n for n in found if not any(_is_inside(one, n, root) for one in found))
+    return innermost(found, root)
+
+
+def innermost(names: Iterable[str], root: str | None) -> tuple[str, ...]:
+    """The names of those modules that hold no other one of them."""
+    names = tuple(names)
+    return tuple(n for n in names if not any(_is_inside(one, n, root) for one in names))
 
 
 def unseen_warning(

@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from regard.functional import attention as plain
 from regard.functional.call import Call, Why, changed, heard, tensors_of
-from regard.looking import foreign, hugging_face, native, patches, threads
+from regard.looking import compiled_code, foreign, hugging_face, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
 from regard.looking.key_origins import KeyOrigins
 from regard.looking.other_modes import has_recorders, hide_recorders, run_visible, unrecorded
@@ -356,7 +356,7 @@ def _opened(kind: Kind, one: Any) -> Iterator[None]:
     thread = threading.get_ident()
     with threads.lock:
         if not watcher.is_open() and threads.add_open_threads(+1) == 1:
-            patches.install_all(hugging_face.patches(_Host()))
+            patches.install_all([*hugging_face.patches(_Host()), *compiled_code.compiler_patches()])
         threads.left_modes.pop(id(watcher), None)
         getattr(watcher, kind).append(one)
         threads.all_paths += [one] if kind == "paths" else []
