@@ -47,6 +47,8 @@ class Editing:
     def meet(self, source: Source | None = None) -> None:
         """Note that the module that is running attends, and to what, if that is known."""
         name = self.path.name
+        if name is None:
+            self.path.note_outside_call()
         if name is None or watcher.going_back():
             return
         if source is None or not has_keys(source.tensors, source.keys):
@@ -63,6 +65,7 @@ class Editing:
         """The call as it is to be run; the very same if nothing is changed."""
         name = self.path.name
         if name is None:
+            self.path.note_outside_call()
             return call
         begun, first_key = 0, 0
         if not watcher.going_back():

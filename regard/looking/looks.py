@@ -64,7 +64,9 @@ class Seen:
             return tuple(self.path.names[:1])
         path = self.path
         ran = unseen_modules.unseen_names(path.modules, path.ran, self._attending_names)
-        return tuple(dict.fromkeys((*ran, *path.compiled.unseen_names(path.ran))))
+        return tuple(
+            dict.fromkeys((*ran, *path.compiled.unseen_names(path.ran), *path.direct_methods))
+        )
 
     def warning(self) -> str | None:
         """Sentences if modules that look like attention were not seen, or nothing was."""
@@ -72,6 +74,7 @@ class Seen:
         known = (
             path.thread_warning("look"),
             path.compiled.warning(path.compiled.unseen_names(path.ran)),
+            path.direct_warning(),
         )
         found = [sentence for sentence in known if sentence is not None]
         if found and not unseen_modules.unseen_names(path.modules, path.ran, self._attending_names):
@@ -106,7 +109,8 @@ class Seen:
         name = self.path.name
         if name is None:
             if self._model is not None:
-                return  # a call outside the model
+                self.path.note_outside_call()
+                return
             name = f"attend.{len(self._kept)}"
         self._attending_names[name] = None
         try:

@@ -1,8 +1,10 @@
 """Where in a model a call is made: the modules that are running, by name."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from types import FrameType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
@@ -37,6 +39,8 @@ class Path:
         self._run, self._entered = 0, dict[str, int]()
         self.ran: dict[str, None] = {}
         self.compiled = CompiledRuns(self._modules)
+        # methods that were called from outside of the model and attended, by their module
+        self.direct_methods: dict[str, str] = {}
         self._ran_elsewhere = False
 
     @property
@@ -123,9 +127,38 @@ class Path:
         """Note that a function runs compiled, with these arguments."""
         self.compiled.note(function, args, self.name)
 
+    def note_outside_call(self) -> None:
+        """Note that attention ran while no module of the model did: whose method it ran in."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            module = _method_module(frame)
+            if module is not None:
+                name = self._names.get(id(module))
+                if name is not None:
+                    self.direct_methods[name] = frame.f_code.co_name
+                return
+            frame = frame.f_back
+
     def refuse_unfollowed(self, names: Iterable[str]) -> None:
         """Raise if modules of these names, which were to be edited, ran where they cannot be."""
+        names = tuple(names)
         self.compiled.refuse(names, self.ran)
+        for name in names:
+            if name in self.direct_methods:
+                raise ValueError(f"edit: {self._direct_sentence(name)}")
+
+    def direct_warning(self) -> str | None:
+        """A sentence if attention ran in a method that was called without its module's call."""
+        for name in self.direct_methods:
+            return f"look: {self._direct_sentence(name)}"
+        return None
+
+    def _direct_sentence(self, name: str) -> str:
+        method = f"{type(self._modules[name]).__name__}.{self.direct_methods[name]}"
+        return (
+            f"{name!r} attended in its method {method}, which was called directly, so that it "
+            "cannot be told that the module runs; call the module itself"
+        )
 
     @property
     def ran_only_elsewhere(self) -> bool:
@@ -170,6 +203,16 @@ def refuse_compiled(model: nn.Module, where: str, done: str) -> None:
             )
         if hasattr(module, "_orig_mod") or module._compiled_call_impl:
             raise ValueError(f"{where}: a compiled model cannot be {done}; {where} the eager one")
+
+
+def _method_module(frame: FrameType) -> nn.Module | None:
+    """The module of which a frame runs a method; None if it runs none."""
+    code = frame.f_code
+    if not code.co_argcount:
+        return None
+    owner = frame.f_locals.get(code.co_varnames[0])
+    is_method = isinstance(owner, nn.Module) and hasattr(type(owner), code.co_name)
+    return owner if is_method else None
 
 
 def _shallow_copy_key(module: nn.Module) -> int:

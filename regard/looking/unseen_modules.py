@@ -77,6 +77,7 @@ def unseen_warning(
         )
     else:
         kinds = [type(modules[n]).__name__ for n in ran if n == root or any(modules[n].children())]
+        kinds = kinds or [type(modules[n]).__name__ for n in ran]
         what = (
             f"no attention was seen in {type(model).__name__}, of which these ran: "
             f"{name_list(tuple(dict.fromkeys(kinds)))}"

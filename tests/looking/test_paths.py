@@ -1,10 +1,14 @@
 """Where a call is made: by the module that runs, by its methods too, and by its copies."""
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from regard.looking import look, named
+from regard import edits
+from regard.looking import edit, look, named
 from regard.looking.paths import Path
 
 X = torch.zeros(1)
@@ -116,3 +120,51 @@ def test_what_torch_jit_made_is_refused_in_words(made, is_part):
     words = rf"look: a model that torch\.jit scripted or traced{part} cannot be looked into"
     with pytest.raises(ValueError, match=words):
         look(model).__enter__()
+
+
+class Direct(nn.Module):
+    """Attends in its forward and in a method beside it."""
+
+    def forward(self, x):
+        return (x @ x.mT).softmax(-1) @ x
+
+    def encode(self, x):
+        return F.scaled_dot_product_attention(x, x, x)
+
+
+@pytest.mark.parametrize("method", ["forward", "encode"])
+def test_a_method_that_attends_and_was_called_directly_is_named_at_the_end(method):
+    model, x = Direct(), torch.randn(2, 3, 5, 8)
+    words = rf"look: 'Direct' attended in its method Direct\.{method}, .*; call the module itself$"
+    with pytest.warns(UserWarning, match=words) as told, look(model) as seen:
+        getattr(model, method)(x)
+    assert seen.names() == [] and seen.unseen == ("Direct",) and len(told) == 1
+    refused = pytest.raises(ValueError, match="edit: 'Direct' attended in its method Direct")
+    with refused, edit(model, {"Direct": edits.ablate(0)}):
+        getattr(model, method)(x)
+
+
+def test_attention_of_another_model_beside_one_is_not_complained_of():
+    model, other, x = Direct(), Direct(), torch.randn(2, 3, 5, 8)
+
+    class Trainer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.student = nn.Linear(2, 2)
+
+        def training_step(self, x):
+            return other(x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with look(model) as seen, edit(model, {"Direct": edits.ablate(0)}):
+            other(x), other.forward(x), F.scaled_dot_product_attention(x, x, x)
+        with look(trainer := Trainer()):
+            trainer.training_step(x)
+    assert seen.names() == [] and seen.unseen == ()
+
+
+def test_leaves_that_ran_are_listed_where_nothing_else_did():
+    model = nn.Sequential(nn.Linear(2, 2))
+    with pytest.warns(UserWarning, match="in Sequential, of which these ran: Linear"), look(model):
+        model[0](torch.zeros(1, 2))
