@@ -165,10 +165,9 @@ class Location:
     def fits(self, q: Tensor, k: Tensor) -> None:
         """Refuse a weight of other heads or widths, and more keys than it has places."""
         check.shape("Location", "weight", self.weight, H=q.shape[1], D=q.shape[3], N=None)
-        if k.shape[2] > self.weight.shape[2]:
-            raise ValueError(
-                f"Location: {k.shape[2]} keys, but weight has N={self.weight.shape[2]} places"
-            )
+        K, N = k.shape[2], self.weight.shape[2]
+        if K > N:
+            raise ValueError(f"Location: {K} keys, but weight has N={N} places")
 
     def part(self, batch: int, head: int, queries: Tensor, offset: int) -> "Location":
         """This score for some queries of one head."""
