@@ -71,6 +71,17 @@ def test_only_two_that_are_joined_along_their_keys_in_order_go_on():
     assert origins.origin_of(joined).prefix_id is None
 
 
+def test_a_join_into_a_buffer_runs_as_it_is_inside_of_a_look():
+    class Joining(nn.Module):
+        def forward(self, x):
+            return torch.cat([x, x], 2, out=torch.empty(0))
+
+    x = torch.randn(1, 1, 3, 4)
+    with pytest.warns(UserWarning, match="no attention was seen"), look(model := Joining()):
+        out = model(x)
+    assert torch.equal(out, torch.cat([x, x], 2))
+
+
 def test_keys_of_which_no_version_is_counted_have_no_origin():
     origins = KeyOrigins()
     with torch.inference_mode():
