@@ -1,6 +1,7 @@
 """Weights and logits that a model computed by itself, as calls of ours."""
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -179,7 +180,10 @@ def _without_axis(sizes: Sequence[int], axis: int) -> tuple[int, ...]:
 def head_count(module: Any) -> int | None:
     """The number of heads in a module's attributes; None if it has none of these."""
     for name in HEAD_COUNT_NAMES:
-        found = getattr(module, name, None)
+        found = None
+        # a property of the model's own may raise anything
+        with suppress(Exception):
+            found = getattr(module, name, None)
         if isinstance(found, int) and not isinstance(found, bool):
             return found
     return None

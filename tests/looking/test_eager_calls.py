@@ -2,7 +2,10 @@
 
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
 
+from regard import look
 from regard.functional import attention as plain
 from regard.looking.eager_calls import (
     CellLayout,
@@ -13,6 +16,10 @@ from regard.looking.eager_calls import (
 )
 
 B, H, Q, K = 2, 3, 5, 7
+
+
+def eagerly(q, k, v):
+    return (q @ k.mT).softmax(-1) @ v
 
 
 @pytest.mark.parametrize("shape, heads, batches, four", [
@@ -55,3 +62,19 @@ def test_sinks_take_their_part_of_a_softmax():
 def test_a_module_says_how_many_heads_it_has():
     layer = torch.nn.MultiheadAttention(12, 3)
     assert head_count(layer) == 3 and head_count(torch.nn.Linear(2, 2)) is None
+
+
+@pytest.mark.parametrize("attends", [F.scaled_dot_product_attention, eagerly])
+def test_a_module_that_cannot_say_how_many_heads_it_has_runs_as_ever(attends):
+    class Lazy(nn.Module):
+        @property
+        def num_heads(self):
+            raise RuntimeError("not known yet")
+
+        def forward(self, x):
+            return attends(x, x, x)
+
+    x = torch.randn(2, 3, 5, 4)
+    with look(model := Lazy()) as seen:
+        out = model(x)
+    assert torch.equal(out, attends(x, x, x)) and seen["Lazy"].sizes == (2, 3, 5, 5)
