@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -285,7 +285,8 @@ def _note_row_move(x: Any = None, dim: Any = None, index: Any = None, **named: A
     if not isinstance(x, Tensor) or not isinstance(index, Tensor) or x.dim() != 4 or dim != 0:
         return
     if index.dim() == 1 and len(index) == len(x) > 1 and not going_back():
-        with _looking_away():
+        # rows that hold no numbers, or those of many calls at once, cannot be compared
+        with suppress(Exception), _looking_away():
             for observer in _observers_of("looks") + _observers_of("edits"):
                 observer.note_row_move(index, followed=should_follow_rows())
 

@@ -281,3 +281,18 @@ def test_two_sequences_that_alternate_are_each_kept_once():
     calls = seen["Cached"].calls
     assert len({id(kept.span.log) for kept in calls}) == 2
     assert all(torch.equal(x.call.k, both[i % 2][:, :, : 3 + i // 2]) for i, x in enumerate(calls))
+
+
+@pytest.mark.parametrize("device", ["meta", "vmap"])
+@pytest.mark.filterwarnings("ignore")
+def test_rows_that_hold_no_numbers_are_moved_as_without_a_look(device):
+    class Moving(nn.Module):
+        def forward(self, x, index):
+            return x.index_select(0, index)
+
+    x, index, model = torch.randn(3, 2, 4, 4), torch.tensor([[2, 0, 1], [1, 0, 2]]), Moving()
+    with look(model):
+        if device == "meta":
+            assert model(x.to("meta"), index[0].to("meta")).shape == x.shape
+        else:
+            assert torch.equal(torch.func.vmap(model, (None, 0))(x, index), x[index])
