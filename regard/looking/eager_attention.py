@@ -314,8 +314,13 @@ class EagerAttention:
         if name in ("dropout", "alpha_dropout"):
             return self._trace_of(sources[0]).model_bias  # type: ignore[union-attr]
         shadows = {id(x): t.model_bias for x in sources if (t := self._trace_of(x)) is not None}
+        # what the model is about to write into is its own
+        written = kwargs.get("out")
+        if written is None and function_kinds.is_written(func, name, args, kwargs):
+            written = args[0] if args else kwargs["input"]
+        if written is not None:
+            shadows.setdefault(id(written), written.clone())
         if name == "setitem":
-            shadows.setdefault(id(args[0]), args[0].clone())
             func(*replace_tensors(args, shadows))
             return shadows[id(args[0])]
         return func(*replace_tensors(args, shadows), **replace_tensors(kwargs, shadows))

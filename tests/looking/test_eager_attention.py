@@ -2,6 +2,7 @@
 
 import gc
 import math
+import operator
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -207,6 +208,23 @@ def test_what_a_model_adds_to_its_product_stays_where_the_score_is_another():
     with edit(model, {"Theirs": edits.score(scores.dot)}):
         out = model(q, k, v)
     torch.testing.assert_close(out, (q @ k.mT + bias).softmax(-1) @ v)
+
+
+@pytest.mark.parametrize("add", [
+    lambda scores, bias: bias.clone().add_(scores + bias),
+    lambda scores, bias: operator.iadd(bias.clone(), scores + bias),
+    lambda scores, bias: torch.empty(B, H, Q, K).copy_(scores + 2 * bias),
+    lambda scores, bias: torch.add(scores + bias, bias, out=torch.empty(0)),
+], ids=["add_", "iadd", "copy_", "out"])  # fmt: skip
+def test_a_model_that_adds_its_scores_into_another_tensor_is_edited_as_any_other(add):
+    (q, k, v), bias = qkv(), torch.randn(B, H, Q, K)
+    model = Theirs(lambda q, k, v: add(5 * (q @ k.mT), bias).softmax(-1) @ v)
+    alone = model(q, k, v)
+    with edit(model, {"Theirs": edits.heat(1.0)}):
+        torch.testing.assert_close(model(q, k, v), alone)
+    with edit(model, {"Theirs": edits.score(scores.dot)}):
+        out = model(q, k, v)
+    torch.testing.assert_close(out, (q @ k.mT + 2 * bias).softmax(-1) @ v)
 
 
 def test_sinks_have_no_column_and_rows_need_not_sum_to_one():
