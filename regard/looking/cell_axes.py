@@ -15,8 +15,8 @@ PERMUTATION_NAMES = frozenset(
 )
 JOIN_NAMES = frozenset(["cat", "concat", "concatenate", "pad"])
 # What moves cells, or puts them among others.
-MOVE_NAMES = frozenset(
-    ["as_strided", "flip", "gather", "index_select", "repeat", "roll", "setitem", "stack"]
+MOVE_NAMES = frozenset(["as_strided", "diagonal", "flip", "gather", "index_select"]) | frozenset(
+    ["repeat", "roll", "setitem", "stack"]
 )
 # What may put cells elsewhere though the shape is the same.
 MOVING_NAMES = PERMUTATION_NAMES | JOIN_NAMES | MOVE_NAMES | {"getitem"}

@@ -132,10 +132,17 @@ class EagerAttention:
 
     def _trace_of(self, value: Any) -> ScoreTrace | None:
         found = self._traces.get(id(value))
-        return found[1] if found is not None and found[0]() is value else None
+        tensor = None if found is None else found[0]()
+        if found is None or tensor is None or tensor is not value:
+            return None
+        trace = found[1]
+        if trace.model_bias is not None and trace.bias_lag != trace.lag_of(tensor):
+            trace.model_bias = None  # written into by what is not followed
+        return trace
 
     def _follow(self, tensor: Tensor, trace: ScoreTrace) -> None:
         key, traces = id(tensor), self._traces
+        trace.bias_lag = trace.lag_of(tensor)
         traces[key] = weakref.ref(tensor, lambda _: traces.pop(key, None)), trace
 
     def _drop_traces(self, origin: ProductOrigin) -> None:

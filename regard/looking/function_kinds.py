@@ -5,12 +5,13 @@ from typing import Any
 # What a product goes through without being anything else, by the name of the function.
 PASS_NAMES = """
     T add addcmul as_strided cat chunk clamp clamp_max clamp_min clip clone concat concatenate
-    contiguous copy data detach div divide double dropout alpha_dropout expand expand_as flatten
-    flip float bfloat16 half gather getitem iadd imul index_select isub itruediv lerp linear conv2d
-    mT masked_fill masked_scatter max maximum min minimum movedim mul multiply nan_to_num narrow neg
-    pad permute pow radd relu repeat repeat_interleave reshape rmul roll rsub select setitem split
-    square squeeze stack sub subtract swapaxes tanh to transpose tril triu true_divide truediv type
-    type_as unbind unflatten unsqueeze view view_as where
+    contiguous copy data detach diagonal div divide double dropout alpha_dropout expand
+    expand_as fill fill_diagonal flatten flip float bfloat16 half gather getitem iadd imul
+    index_fill index_select isub itruediv lerp linear conv2d mT masked_fill masked_scatter max
+    maximum min minimum movedim mul multiply nan_to_num narrow neg pad permute pow radd relu
+    repeat repeat_interleave reshape rmul roll rsub select setitem split square squeeze stack
+    sub subtract swapaxes tanh to transpose tril triu true_divide truediv type type_as unbind
+    unflatten unsqueeze view view_as where
 """
 PRODUCT_NAMES = """
     addmm baddbmm bmm cdist einsum inner linalg_matmul matmul mm rmatmul tensordot

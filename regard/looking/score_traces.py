@@ -29,6 +29,7 @@ class ScoreTrace:
 
     Args:
         model_bias: what the tensor would be of a product of zeros, where an edit means it.
+        bias_lag: how many more writes than into that there were into the tensor.
         columns: which of its last axis are keys; None is all of them.
         has_softmax: whether it went through a softmax.
         weights: the output of that, or a copy from before it was written into; None in the trace
@@ -46,6 +47,13 @@ class ScoreTrace:
     is_edited: bool = False
     axes: CellAxes = UNKNOWN_AXES
     version: int | None = None
+    bias_lag: int | None = None
+
+    def lag_of(self, tensor: Tensor) -> int | None:
+        """The writes that PyTorch counts into this tensor, less those into its model bias."""
+        if self.model_bias is None or tensor.is_inference():
+            return None
+        return tensor._version - self.model_bias._version
 
     def rows(self, dims: int) -> eager_calls.OperandRows | None:
         """The rows of queries and keys, if the last of so many axes is one of them."""

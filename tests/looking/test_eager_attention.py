@@ -227,6 +227,42 @@ def test_a_model_that_adds_its_scores_into_another_tensor_is_edited_as_any_other
     torch.testing.assert_close(out, (q @ k.mT + 2 * bias).softmax(-1) @ v)
 
 
+WRITES = {
+    "slice": lambda scores: scores[..., 2].fill_(-1e9),
+    "diagonal": lambda scores: scores.diagonal(dim1=-2, dim2=-1).fill_(-1e9),
+    "fill_diagonal": lambda scores: scores[0, 0].fill_diagonal_(-1e9),
+    "index": lambda scores: scores.index_fill_(-1, torch.tensor([2]), -1e9),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_another_score_keeps_what_the_model_writes_among_its_own(write):
+    def read(scores, v):
+        write(scores)
+        return scores.softmax(-1) @ v
+
+    model, (q, k, v) = Theirs(lambda q, k, v: read(5 * (q @ k.mT), v)), qkv()
+    with edit(model, {"Theirs": edits.score(scores.dot)}):
+        out = model(q, k, v)
+    torch.testing.assert_close(out, read(q @ k.mT, v))
+
+
+@pytest.mark.parametrize("write", [
+    lambda scores: scores.scatter_(-1, torch.zeros(B, H, Q, 1).long(), -1e9),
+    lambda scores: scores[..., 2].zero_(),
+], ids=["scatter", "zero"])  # fmt: skip
+def test_another_score_is_refused_where_the_model_wrote_into_its_own_unseen(write):
+    def way(q, k, v):
+        scores = q @ k.mT
+        write(scores)
+        return (scores + 1).softmax(-1) @ v
+
+    model, given = Theirs(way), qkv()
+    words = "expected a model whose queries and keys can be told"
+    with pytest.raises(ValueError, match=words), edit(model, {"Theirs": edits.score(scores.dot)}):
+        model(*given)
+
+
 def test_sinks_have_no_column_and_rows_need_not_sum_to_one():
     sinks = torch.randn(H)
 
