@@ -114,12 +114,16 @@ class Sight:
 
     def top(self, k: int) -> Top:
         """The `k` best keys of each query and their weights, formed for one head at a time."""
+        if 0 in self._batch:
+            return Top(*self.weights().topk(min(k, self._width), dim=-1))
         found = [w.topk(min(k, w.shape[-1]), dim=-1) for w in self._by_head()]
         best = [torch.stack(part).unflatten(0, self._batch) for part in zip(*found, strict=True)]
         return Top(*best)
 
     def entropy(self) -> Tensor:
         """How widely each query looks (B, H, Q), in nats: 0 for one key, log K for all alike."""
+        if 0 in self._batch:
+            return self.weights().sum(-1)
         found = torch.stack([torch.special.entr(wide(w)).sum(-1) for w in self._by_head()])
         return found.unflatten(0, self._batch)
 

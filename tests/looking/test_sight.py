@@ -185,3 +185,11 @@ def test_a_look_that_is_read_under_autocast_shows_what_ran_without(sight):
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(sight.weights(), before[0])
         assert torch.equal(sight.rows(1, 2, [3, 1]), before[1])
+
+
+def test_a_batch_of_nothing_has_best_keys_and_entropies_of_no_row():
+    q = torch.randn(0, H, Q, D)
+    with look() as seen:
+        attend(q, q, q)
+    assert seen["attend.0"].top(2).weights.shape == (0, H, Q, 2)
+    assert seen["attend.0"].entropy().shape == (0, H, Q)
