@@ -1,5 +1,6 @@
 """What the command line says: text for people, one JSON object for programs; nothing raw."""
 
+import io
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from typing import Any
 
 # How many seconds anything may take without saying so.
 PATIENCE = 2.0
+# The most characters of a line that is read; what never ends must not fill the memory.
+MAX_LINE_LETTERS = 2**24
 
 
 @contextmanager
@@ -62,11 +65,25 @@ def note(text: str) -> None:
 
 
 def lines() -> Iterator[str]:
-    """The lines of standard input, one by one as they come."""
+    """The lines of standard input, one by one as they come.
+
+    Raises:
+        ValueError: it is closed, no UTF-8, or a line of it is too long to be read.
+    """
+    if sys.stdin is None:
+        raise ValueError("expected lines on standard input, got none: it is closed")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="strict")  # without a locale, Python lets all bytes through
     if sys.stdin.isatty():
         note("type a sentence and Enter; Ctrl-D ends")
     try:
-        yield from (line.rstrip("\r\n") for line in sys.stdin)
+        while line := sys.stdin.readline(MAX_LINE_LETTERS + 1):
+            if len(line) > MAX_LINE_LETTERS:
+                raise ValueError(
+                    f"expected lines of at most {MAX_LINE_LETTERS:,} characters on standard "
+                    "input, got a longer one"
+                )
+            yield line.rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"expected UTF-8 on standard input: {error}") from None
 

@@ -56,6 +56,29 @@ def test_bytes_that_are_no_text_are_refused(monkeypatch):
         list(terminal.lines())
 
 
+def test_bytes_that_are_no_text_are_refused_where_there_is_no_locale(monkeypatch):
+    bare = io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8", errors="surrogateescape")
+    monkeypatch.setattr(sys, "stdin", bare)
+    with pytest.raises(ValueError, match="expected UTF-8 on standard input: 'utf-8' codec"):
+        list(terminal.lines())
+
+
+def test_a_line_that_never_ends_is_refused_before_it_is_all_there(monkeypatch):
+    monkeypatch.setattr(terminal, "MAX_LINE_LETTERS", 3)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("ab\nabcdefgh"))
+    read = terminal.lines()
+    assert next(read) == "ab"
+    with pytest.raises(ValueError, match="expected lines of at most 3 characters on standard inp"):
+        next(read)
+    assert sys.stdin.read() == "efgh"
+
+
+def test_a_closed_standard_input_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ValueError, match="expected lines on standard input, got none: it is clo"):
+        list(terminal.lines())
+
+
 def test_where_nobody_can_type_nobody_is_waited_for(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
     assert not terminal.on_enter(lambda: 1 / 0)
