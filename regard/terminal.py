@@ -60,8 +60,10 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """One line on standard error, whatever the text."""
-    print(visible(" ".join(text.split())), file=sys.stderr, flush=True)
+    """One line on standard error, whatever the text; none where that is closed."""
+    # print would take standard output instead, where programs read
+    if sys.stderr is not None:
+        print(visible(" ".join(text.split())), file=sys.stderr, flush=True)
 
 
 def lines() -> Iterator[str]:

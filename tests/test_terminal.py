@@ -25,6 +25,12 @@ def test_a_note_is_one_line_on_standard_error(capsys):
     assert capsys.readouterr() == ("", "two lines \\x1b[31m\n")
 
 
+def test_a_note_never_goes_to_standard_output(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", None)
+    terminal.note("two")
+    assert capsys.readouterr().out == ""
+
+
 def test_an_answer_is_one_object_of_strict_json(capsys):
     terminal.answer(loss=math.nan, best=math.inf, text="é")
     told = json.loads(capsys.readouterr().out, parse_constant=lambda name: 1 / 0)
