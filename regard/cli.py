@@ -48,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
             traceback.print_exc()
         if line:
             note(f"{' '.join(['regard', *named])}: {line}")
-        if isinstance(error, OSError) and error.errno and error.filename is None:
+        unwritten = isinstance(error, OSError) and error.errno and error.filename is None
+        if unwritten and sys.stdout is not None:
             # what could not be written must not be tried again when the interpreter ends
             with suppress(io.UnsupportedOperation):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

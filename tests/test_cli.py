@@ -615,6 +615,15 @@ def test_a_full_disk_is_one_line():
     assert process.returncode == 1
 
 
+def test_a_full_disk_is_one_line_also_where_standard_output_is_closed(regard, recipe, monkeypatch):
+    def run(*_, **__):
+        raise OSError(errno.ENOSPC, "runs/a could not be written")
+
+    recipe.run = run
+    monkeypatch.setattr(sys, "stdout", None)
+    assert regard("train", "translate")[::2] == (1, "regard train: runs/a could not be written\n")
+
+
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["list"]], ids=" ".join)
 def test_help_answers_in_half_a_second_and_without_torch(words):
     code = (
