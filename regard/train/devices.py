@@ -16,6 +16,7 @@ def launched(training: Training) -> Any:
 
     With several devices each further process runs the same command once more and arrives here.
     """
+    _refuse_missing(training.device)
     with quiet():
         fabric = _class()(
             accelerator=training.device,
@@ -56,6 +57,15 @@ def quiet() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+
+
+def _refuse_missing(device: str) -> None:
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(device, True):
+        raise ValueError(
+            f"fit: expected training.device that this machine has, got {device}. "
+            "Take training.device=auto."
+        )
 
 
 def _class() -> Any:

@@ -23,6 +23,14 @@ def test_half_precision_without_a_card_is_an_error_and_not_another_precision(mon
         launched(Training(precision="16-mixed"))
 
 
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_device_that_is_not_there_is_one_sentence(device, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    with pytest.raises(ValueError, match=f"that this machine has, got {device}. Take training.dev"):
+        launched(Training(device=device))
+
+
 def test_lightning_is_not_imported_before_something_is_trained():
     code = "import sys, regard.train; sys.exit('lightning_fabric' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
