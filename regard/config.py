@@ -170,7 +170,7 @@ def _read(text: str, hint: Any) -> Any:
     if hint is float:
         return _finite(float(text))
     if hint is Path:
-        return Path(text).expanduser()  # no shell does it behind an equals sign
+        return _expanded(Path(text))
     if hint in (int, str):
         return hint(text)
     raise ValueError
@@ -312,6 +312,14 @@ def _picked(text: str, words: dict[str, Any]) -> Any:
     if text not in words:
         raise ValueError
     return words[text]
+
+
+def _expanded(path: Path) -> Path:
+    """The path with its ~ as a folder, which no shell does behind an equals sign."""
+    try:
+        return path.expanduser()
+    except RuntimeError:  # there is no such user
+        raise ValueError from None
 
 
 def _finite(number: float) -> float:

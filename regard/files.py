@@ -35,6 +35,21 @@ def write(path: Path, content: bytes | str) -> Path:
     return path
 
 
+def expanded(path: Path) -> Path:
+    """The path with its ~ as the home folder that it stands for.
+
+    Raises:
+        ValueError: it stands for none.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError(
+            f"expected the home folder of a user, got {str(path)!r:.80}, which stands for none. "
+            "Write the whole path."
+        ) from None
+
+
 @contextmanager
 def plain_file(path: Path) -> Iterator[tuple[BufferedReader, int]]:
     """A file open for reading, and its size.

@@ -98,6 +98,11 @@ def test_a_home_folder_is_found_though_no_shell_looks_behind_an_equals_sign():
     assert override(DEFAULT, ["data=~/pairs.tsv"]).data == Path.home() / "pairs.tsv"
 
 
+def test_the_home_folder_of_nobody_is_refused():
+    with pytest.raises(ValueError, match="expected data as a path or none, got '~no-such-user/a'"):
+        override(DEFAULT, ["data=~no-such-user/a"])
+
+
 def test_dots_lead_into_the_configs_inside():
     settings = ["model.width=32", "model.heads=4", "training.rate=3e-4", "training.steps=1_000"]
     found = override(DEFAULT, [*settings, "training.betas=0.9,0.98"])

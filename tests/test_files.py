@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -112,3 +113,10 @@ def test_json_takes_no_more_memory_than_is_said_before_it_is_read(name):
     tracemalloc.stop()
     assert took <= files.json_memory(text) <= 12 * took + 1000
     assert found is not None
+
+
+def test_a_home_folder_that_nobody_has_is_one_sentence(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert files.expanded(Path("~/a")) == Path("/home/me/a")
+    with pytest.raises(ValueError, match=r"got '~no-such-user/a', which stands for none\. Write"):
+        files.expanded(Path("~no-such-user/a"))

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from regard import files
+
 
 @dataclass(frozen=True)
 class Source:
@@ -96,8 +98,8 @@ def folders() -> list[Path]:
     given = os.environ.get("REGARD_DATA")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "")
     # XDG: a relative folder is to be ignored
-    cache = cache if cache.is_absolute() else Path.home() / ".cache"
-    return [*([Path(given).expanduser()] if given else []), cache / "regard"]
+    cache = cache if cache.is_absolute() else files.expanded(Path("~/.cache"))
+    return [*([files.expanded(Path(given))] if given else []), cache / "regard"]
 
 
 def _fetch(source: Source, place: Path, progress: Progress, opener: Opener) -> None:

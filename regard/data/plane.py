@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard import files
 from regard.data import tsplib, vinyals
 from regard.data.texts import text
 
@@ -67,7 +68,7 @@ def _path(given: str | Path) -> Path | None:
         # too long for a name
         there = False
     meant = given.lower().endswith(ENDINGS) or "/" in given or "\\" in given
-    return Path(given).expanduser() if there or meant else None
+    return files.expanded(Path(given)) if there or meant else None
 
 
 def _cities(where: str, content: str) -> np.ndarray:

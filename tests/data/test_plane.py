@@ -180,3 +180,8 @@ def test_a_text_that_is_parsed_is_never_opened(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_a_text_that_is_parsed_may_have_every_form_of_a_file(table):
     assert plane.parsed(table).tolist() == POINTS
+
+
+def test_the_home_folder_of_nobody_is_refused():
+    with pytest.raises(ValueError, match=r"got '~no-such-user/x\.csv', which stands for none"):
+        read("~no-such-user/x.csv")
