@@ -17,6 +17,8 @@ from regard.data.batches import BEGIN, END, PAD
 SPECIALS = {"<pad>": PAD, "<begin>": BEGIN, "<end>": END}
 # Every byte has an id, so that any text can be written.
 FEWEST = len(SPECIALS) + 256
+# More would not fit into a file that is read; and room for all is taken before any is learned.
+MOST = 2**18
 # A hundred thousand pieces take 5 MiB; a file is measured before it is parsed.
 MOST_BYTES = 16 * 2**20
 
@@ -114,6 +116,8 @@ def learned(texts: Iterable[str], size: int) -> Vocabulary:
         raise ValueError("learned: expected many texts, got one")
     if size < FEWEST:
         raise ValueError(f"learned: expected a size of at least {FEWEST} (every byte), got {size}")
+    if size > MOST:
+        raise ValueError(f"learned: expected a size of at most {MOST}, got {size}")
     tokenizer = _empty(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=size,

@@ -176,6 +176,8 @@ def test_ids_that_are_not_there_are_refused(call, strange):
 def test_what_cannot_be_learned_is_refused():
     with pytest.raises(ValueError, match=r"learned: expected a size of at least 259 .* got 258"):
         bpe.learned(["a"], 258)
+    with pytest.raises(ValueError, match="learned: expected a size of at most 262144, got 262145"):
+        bpe.learned([], 262_145)
     with pytest.raises(ValueError, match="learned: expected many texts, got one"):
         bpe.learned("a", 300)
 

@@ -71,6 +71,11 @@ class Config:
                 f"translate: expected model.vocabulary of at least {bpe.FEWEST} (every byte), "
                 f"got {self.model.vocabulary}"
             )
+        if self.model.vocabulary > bpe.MOST:
+            raise ValueError(
+                f"translate: expected model.vocabulary of at most {bpe.MOST}, "
+                f"got {self.model.vocabulary}"
+            )
         if self.training.devices > 1:
             raise ValueError("translate: one device for now, got training.devices of more")
 

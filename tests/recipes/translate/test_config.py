@@ -11,6 +11,7 @@ from regard.recipes.translate import LIKE, Config
     [
         ("tokens=0", "translate: expected tokens of at least 1, smoothing"),
         ("smoothing=1", "consistency of at least 0, got 800, 1.0 and 0.0"),
+        ("model.vocabulary=1000000000", "expected model.vocabulary of at most 262144, got 100000"),
         ("model.vocabulary=100", r"expected model.vocabulary of at least 259 \(every byte\), got"),
         ("training.devices=2", "translate: one device for now"),
     ],
