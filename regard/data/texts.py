@@ -4,6 +4,10 @@ import gzip
 import zlib
 from pathlib import Path
 
+# A file of a few MB may unpack to thousands of times as much.
+MOST_BYTES = 2**28
+_PIECE_BYTES = 2**20
+
 
 def text(where: str, path: Path) -> str:
     """All that stands in a file, without the mark that some editors put at its beginning.
@@ -12,20 +16,21 @@ def text(where: str, path: Path) -> str:
         where: who reads, for the error message.
 
     Raises:
-        ValueError: nothing there, a folder, a file that cannot be opened or is damaged, or no text.
+        ValueError: nothing there, a folder, a file that cannot be opened, is damaged or too large,
+            or no text.
     """
     if path.is_dir():
         raise ValueError(f"{where}: expected a file, got the folder {path}")
     if not path.is_file():
         raise ValueError(f"{where}: expected a file, got nothing at {path}")
     try:
-        content = path.read_bytes()
+        content = _beginning(path)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{where}: {path} is damaged: {error}") from None
     except OSError as error:
         raise ValueError(f"{where}: cannot open {path}: {error.strerror}") from None
-    try:
-        content = gzip.decompress(content) if path.name.lower().endswith(".gz") else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{where}: {path} is damaged: {error}") from None
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"{where}: expected at most {MOST_BYTES:,} bytes in {path}, got more")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -33,3 +38,14 @@ def text(where: str, path: Path) -> str:
         raise ValueError(
             f"{where}: expected text, got other bytes in line {line} of {path}"
         ) from None
+
+
+def _beginning(path: Path) -> bytearray:
+    """What a file holds, unpacked; of one that is too large, not much more than may be."""
+    content = bytearray()
+    with path.open("rb") as file:
+        packed = path.name.lower().endswith(".gz")
+        stream = gzip.GzipFile(fileobj=file) if packed else file
+        while len(content) <= MOST_BYTES and (piece := stream.read(_PIECE_BYTES)):
+            content += piece
+    return content

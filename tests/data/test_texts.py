@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import tracemalloc
 
 import pytest
 
@@ -38,10 +39,24 @@ def test_what_is_no_file_is_refused(tmp_path):
 
 
 def test_a_file_that_cannot_be_opened_is_refused(tmp_path, monkeypatch):
-    def locked(path):
+    def locked(path, mode):
         raise PermissionError(13, "Permission denied")
 
     (tmp_path / "a").touch()
-    monkeypatch.setattr("pathlib.Path.read_bytes", locked)
+    monkeypatch.setattr("pathlib.Path.open", locked)
     with pytest.raises(ValueError, match=r"who: cannot open .*/a: Permission denied"):
         text("who", tmp_path / "a")
+
+
+def test_what_unpacks_to_too_much_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.data.texts.MOST_BYTES", 2**20)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(2**26)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            ValueError, match=r"who: expected at most 1,048,576 bytes in .*, got more"
+        ):
+            text("who", tmp_path / "a.gz")
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
