@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from regard.meant import meant
+from regard.terminal import visible
 
 # Each recipe's module, imported when asked for, and what it is, for a list that imports nothing.
 RECIPES = {
@@ -150,6 +151,8 @@ def typed() -> Iterator[None]:
 def judged(error: BaseException) -> tuple[int, str]:
     """The exit code and the one line that an error deserves."""
     code, line = _exit_code_and_line(error)
+    # as it is shown: an escape is up to ten letters long
+    line = visible(" ".join(line.split()))
     if len(line) <= MAX_ERROR_LETTERS:
         return code, line
     # what is wrong stands in front, and the way out at the end

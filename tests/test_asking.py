@@ -9,6 +9,7 @@ import pytest
 
 from regard import asking
 from regard.asking import UsageError
+from regard.terminal import visible
 from tests.train import tabled
 from tests.train.tabled import Config, Training
 
@@ -153,3 +154,9 @@ def test_an_error_of_any_length_is_shown_short_with_its_way_out(kind):
     line = asking.judged(kind("expected bits, got " + "0" * 10**6 + "; the way out"))[1]
     assert len(line) < 610
     assert "expected bits, got 000" in line and "; the way out" in line
+
+
+def test_an_error_that_repeats_what_is_no_text_is_short_as_it_is_shown():
+    line = asking.judged(ValueError("expected a file, got " + "\udcff\x1b\U0010ffff" * 999))[1]
+    assert len(line) < 610
+    assert line == visible(line)

@@ -43,7 +43,7 @@ MAY_IMPORT = {
     | {"decode", "weights", "data", "files", "train", "zoo", "view", "recipes"},
     "terminal": set(),
     "options": set(),
-    "asking": {"meant", "config", "train", "zoo"},
+    "asking": {"meant", "config", "train", "zoo", "terminal"},
     "drawing": {"asking", "options", "view"},
     "offering": {"asking", "looking", "zoo", "view"},
     "cli": {
