@@ -1,6 +1,7 @@
 """What `regard serve` offers: the zoo, the user's runs, the lessons, and traces out of files."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -92,17 +93,16 @@ def offers(runs: Path, unreadable: UnreadableRuns | None = None) -> Mapping[str,
     most = len(found) + MOST_RUNS
     unreadable = UnreadableRuns() if unreadable is None else unreadable
     end = time.monotonic() + MAX_SEARCH_SECONDS
-    for folder in finished(runs, unreadable):
-        if len(found) == most:
-            break
-        if time.monotonic() > end:
-            unreadable.add(str(runs), f"not all was read within {MAX_SEARCH_SECONDS:g} s")
+    for folder in finished(runs, unreadable, end=end):
+        if len(found) == most or time.monotonic() > end:
             break
         name = folder.relative_to(runs).as_posix()
         name = f"{runs.name}/{name}" if name in found else name
         one = _run_offered(name, folder, unreadable)
         if one is not None:
             found[name] = one
+    if len(found) < most and time.monotonic() > end:
+        unreadable.add(str(runs), f"not all was read within {MAX_SEARCH_SECONDS:g} s")
     return found
 
 
@@ -129,9 +129,15 @@ def offer(name: str, card: Mapping[str, Any], folder: Path, *, run: bool = False
     )
 
 
-def finished(runs: Path, unreadable: UnreadableRuns | None = None) -> list[Path]:
-    """The folders of finished runs, the newest first; no link is followed."""
-    there = _cards(runs, UnreadableRuns() if unreadable is None else unreadable)
+def finished(
+    runs: Path, unreadable: UnreadableRuns | None = None, *, end: float = math.inf
+) -> list[Path]:
+    """The folders of finished runs, the newest first; no link is followed.
+
+    Args:
+        end: when to look no further, by the monotonic clock.
+    """
+    there = _cards(runs, UnreadableRuns() if unreadable is None else unreadable, end)
     return [path.parent for _, path in sorted(there, key=lambda one: one[0], reverse=True)]
 
 
@@ -197,15 +203,17 @@ def _error_line(error: Exception) -> str:
 
 
 def _cards(
-    folder: Path, unreadable: UnreadableRuns, depth: int = 0
+    folder: Path, unreadable: UnreadableRuns, end: float, depth: int = 0
 ) -> Iterator[tuple[float, Path]]:
-    """Every card below a folder, and when it was written."""
+    """Every card below a folder that is found in time, and when it was written."""
     why = ""
     for entry in _entries(folder, unreadable):
+        if time.monotonic() > end:
+            return
         try:
             if entry.is_dir(follow_symlinks=False):
                 if depth < DEEPEST and entry.name != "card.json":
-                    yield from _cards(Path(entry.path), unreadable, depth + 1)
+                    yield from _cards(Path(entry.path), unreadable, end, depth + 1)
                     continue
             elif entry.is_file(follow_symlinks=False) and entry.name == "card.json":
                 yield entry.stat(follow_symlinks=False).st_mtime, Path(entry.path)

@@ -86,6 +86,18 @@ def test_looking_for_runs_ends_by_itself(runs, monkeypatch):
     assert "not all was read within" in unreadable.named[0][1]
 
 
+def test_looking_for_runs_ends_by_itself_also_where_none_is_found(tmp_path, monkeypatch):
+    for number in range(50):
+        (tmp_path / "runs" / str(number)).mkdir(parents=True)
+    monkeypatch.setattr(offering, "MAX_SEARCH_SECONDS", -1.0)
+    looked, unreadable = [], offering.UnreadableRuns()
+    entries = offering._entries
+    monkeypatch.setattr(offering, "_entries", lambda *at: looked.append(at) or entries(*at))
+    offering.offers(tmp_path / "runs", unreadable)
+    assert len(looked) == 1
+    assert "not all was read within" in unreadable.named[0][1]
+
+
 CARD = {"schema": 1, "name": "a", "recipe": "translate", "model": "tiny", "config": {}}
 BROKEN = {
     "a number too large for a float": (CARD | {"numbers": {"a": 10**400}}, "OverflowError"),
