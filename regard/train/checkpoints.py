@@ -67,8 +67,9 @@ def name(step: int) -> str:
 
 def steps(folder: Path) -> list[int]:
     """The steps that have a checkpoint, in order; whether they are whole is not asked."""
-    found = (re.fullmatch(r"step-(\d{8,})", p.name) for p in folder.glob("step-*"))
-    return sorted(int(match[1]) for match in found if match)
+    found = (re.fullmatch(r"step-([0-9]{8,})", p.name) for p in folder.glob("step-*"))
+    # of two names of one step, only ours counts
+    return sorted(int(match[1]) for match in found if match and match[0] == name(int(match[1])))
 
 
 def latest(folder: Path) -> int | None:

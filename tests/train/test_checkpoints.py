@@ -377,6 +377,17 @@ def test_killed_at_any_moment_of_going_back_a_whole_checkpoint_is_the_latest(tmp
         assert names(folder) == ["latest", "step-00000005"]
 
 
+@pytest.mark.parametrize(
+    "title", ["step-000000009", "step-\u0660\u0660\u0660\u0660\u0660\u0660\u0660\u0669"]
+)
+def test_a_folder_that_only_looks_like_a_checkpoint_is_left_alone(tmp_path, title):
+    folder = saved(tmp_path, 2)
+    (folder / title).mkdir()
+    assert (steps(folder), latest(folder)) == ([2], 2)
+    back(folder, 2)
+    assert (folder / title).is_dir()
+
+
 def test_what_killed_processes_left_is_tidied_away(tmp_path):
     saved(tmp_path, 5)
     for left in (".writing-step-00000009", ".gone-step-00000002"):
