@@ -119,11 +119,12 @@ def tidy(path: Path) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Inside, an error of the disk says which file it is about; a full one would not."""
+    """Inside, an error of the disk says which file it is about: the one that was meant."""
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(path)
+        # a full disk names none, and a folder in its place would name the file beside it
+        error.filename = str(path)
         raise
 
 

@@ -120,3 +120,10 @@ def test_a_home_folder_that_nobody_has_is_one_sentence(monkeypatch):
     assert files.expanded(Path("~/a")) == Path("/home/me/a")
     with pytest.raises(ValueError, match=r"got '~no-such-user/a', which stands for none\. Write"):
         files.expanded(Path("~no-such-user/a"))
+
+
+def test_an_error_names_the_file_that_was_meant_and_not_the_one_beside_it(tmp_path):
+    (tmp_path / "a.png").mkdir()
+    with pytest.raises(IsADirectoryError) as caught:
+        files.write(tmp_path / "a.png", b"x")
+    assert caught.value.filename == str(tmp_path / "a.png")
