@@ -421,7 +421,8 @@ def test_why_asks_what_the_recipe_offers_if_nothing_was_typed(regard, model, rec
 def test_the_list_has_recipes_and_models(regard, recipe, monkeypatch, tmp_path):
     (tmp_path / "small").mkdir()
     weights = {"name": "research, non-commercial"}
-    card = {"about": "English to \x1b[31mFrench", "numbers": {"bleu": 31.5}}
+    card = {"schema": 1, "name": "small", "recipe": "translate", "model": "tiny", "config": {}}
+    card |= {"about": "English to \x1b[31mFrench", "numbers": {"bleu": 31.5}}
     card["licence"] = {"weights": weights}
     (tmp_path / "small" / "card.json").write_text(json.dumps(card))
     monkeypatch.setattr(members, "HERE", tmp_path)
