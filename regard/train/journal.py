@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from regard import files
+from regard.check import Number
 
 
 class Journal:
@@ -99,7 +100,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _numbers(facts: dict[str, Any]) -> list[tuple[str, float]]:
+def _numbers(facts: dict[str, Any]) -> list[tuple[str, Number]]:
     """The numbers among the facts, those of the judge by their own names."""
     flat = {**facts, **facts.get("metrics", {})}
     numbers = ((k, v) for k, v in flat.items() if not isinstance(v, bool))

@@ -136,8 +136,8 @@ def test_tensorboard_gets_the_numbers_if_it_is_there(tmp_path, monkeypatch):
     fake = types.SimpleNamespace(SummaryWriter=SummaryWriter)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
     with Journal(tmp_path / "j.jsonl", tensorboard=tmp_path / "tb", after=4) as journal:
-        journal.write("judge", 5, metrics={"bleu": 2.0}, best=True)
-    assert got == [5, ("judge/bleu", 2.0, 5), "closed"]
+        journal.write("judge", 5, metrics={"bleu": 2.0, "pairs": 7}, best=True)
+    assert got == [5, ("judge/bleu", 2.0, 5), ("judge/pairs", 7, 5), "closed"]
 
 
 def test_without_tensorboard_there_is_the_journal_alone(tmp_path, monkeypatch):
