@@ -19,14 +19,15 @@ def is_differentiated_by_transform() -> bool:
 
     A compiler takes such derivatives of what it has traced.
     """
-    if torch.compiler.is_compiling():
-        return False
-    if forward_ad._current_level >= 0:
-        return True
-    if not torch._C._are_functorch_transforms_active():
-        return False
-    kinds = (TransformType.Grad, TransformType.Jvp)
-    return any(transform.key() in kinds for transform in get_interpreter_stack() or ())
+    return _is_differentiated(1)
+
+
+def is_differentiated_further() -> bool:
+    """True if derivatives are taken forwards, or by `torch.func` twice.
+
+    Fused kernels of PyTorch have one way back, and no other derivative.
+    """
+    return _is_differentiated(2)
 
 
 def dispatched(*tensors: Tensor) -> bool:
@@ -42,3 +43,15 @@ def watched() -> bool:
     """Whether a mode, such as a look, follows what is called; one that names a device does not."""
     modes = _get_current_function_mode_stack()
     return any(not isinstance(mode, DeviceContext) for mode in modes)
+
+
+def _is_differentiated(times: int) -> bool:
+    """True if derivatives are taken forwards, or at least so many times by `torch.func`."""
+    if torch.compiler.is_compiling():
+        return False
+    if forward_ad._current_level >= 0:
+        return True
+    if not torch._C._are_functorch_transforms_active():
+        return False
+    kinds = [transform.key() for transform in get_interpreter_stack() or ()]
+    return TransformType.Jvp in kinds or kinds.count(TransformType.Grad) >= times

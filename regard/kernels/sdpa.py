@@ -9,6 +9,7 @@ import math
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard import check
 from regard.functional import attention as plain
@@ -17,6 +18,7 @@ from regard.functional.precision import cast_finite, no_autocast, wide
 from regard.functional.rules import Causal
 from regard.functional.scores import folds, root_scale
 from regard.functional.selects import HIDDEN, softmax
+from regard.kernels.following import is_differentiated_further
 
 # Up to so many tokens a sentence is short.
 SHORT = 40
@@ -100,8 +102,15 @@ def run_kernel(
     On a CPU its backward rounds a scaled product otherwise than its forward, unless the scale is a
     power of two. The exponential of large scores makes that wrong from 10⁴ on, and infinite from
     10⁸ on. There the scale is multiplied into queries in float32 or better, for both alike.
+
+    Forward derivatives and second ones of `torch.func` run on plain products: no kernel has them.
     """
     grouped = _is_grouped(q, k)
+    if is_differentiated_further():
+        with sdpa_kernel(SDPBackend.MATH):
+            return F.scaled_dot_product_attention(
+                q, k, v, mask, dropout, causal, scale=scale, enable_gqa=grouped
+            )
     if not _needs_equal_products(q, k, v, scale):
         return F.scaled_dot_product_attention(
             q, k, v, mask, dropout, causal, scale=scale, enable_gqa=grouped

@@ -64,3 +64,15 @@ def test_a_transform_that_differentiates_is_known_and_one_that_maps_is_none():
     with torch.autograd.forward_ad.dual_level():
         ask(x)
     assert found == [False, False, True, True, True, True]
+
+
+def test_a_second_derivative_is_known_and_the_first_is_none():
+    def ask(x):
+        found.append(following.is_differentiated_further())
+        return x.square().sum()
+
+    x, found = torch.ones(3), list[bool]()
+    torch.func.grad(ask)(x)
+    torch.func.grad(lambda x: torch.func.grad(ask)(x).sum())(x)
+    torch.func.jvp(ask, (x,), (x,))
+    assert found == [False, True, True]

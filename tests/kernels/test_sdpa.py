@@ -119,3 +119,19 @@ def test_where_a_mask_must_be_in_half_precision_its_rows_are_moved_to_zero_first
     assert found.dtype == torch.bfloat16
     assert found.tolist() == [[-1.5, 0.0, -2.25], [0.0, -torch.inf, -70144.0]]
     assert torch.equal(sdpa._mask_for_kernel(bias, torch.empty(0).half()), bias)
+
+
+@pytest.mark.parametrize("rule", [None, rules.causal, rules.prefix(5)])
+@pytest.mark.parametrize("ask", ["forwards", "twice", "both ways"])
+def test_it_has_the_derivatives_of_torch_func_that_fused_kernels_have_not(ask, rule):
+    q, k, v = torch.randn(3, B, H, K, D).double()
+    run = lambda q: attend(q, k, v, rule=rule).square().sum()  # noqa: E731
+    derive = {
+        "forwards": lambda q: torch.func.jvp(run, (q,), (v,))[1],
+        "twice": torch.func.grad(lambda q: torch.func.grad(run)(q).square().sum()),
+        "both ways": lambda q: torch.func.jvp(torch.func.grad(run), (q,), (v,))[1],
+    }[ask]
+    with use_backend("reference"):
+        expected = derive(q)
+    with use_backend("sdpa"):
+        torch.testing.assert_close(derive(q), expected)
