@@ -274,7 +274,9 @@ def test_attend_compiles_as_one_graph(name):
 
 @pytest.mark.compiled
 @pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize("name", ["causal", "window and alibi", "additive", "local-p"])
+@pytest.mark.parametrize(
+    "name", ["causal", "window and alibi", "additive", "straight through", "local-p"]
+)
 def test_gradients_compile_as_one_graph(name):
     named, qkv = COMPILED[name], [x.requires_grad_() for x in tensors()]
     run = lambda *x: attend(*x, **named)  # noqa: E731

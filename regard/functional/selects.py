@@ -6,7 +6,6 @@ zeros, and its gradient is zero. Everything here runs in float32 or better.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -50,7 +49,8 @@ def hard(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
 
 def straight_through(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
     """Bengio et al. 2013: one-hot forward, as `hard`; backward as `softmax`."""
-    return _StraightThrough.apply(softmax(scores), hard(scores))
+    soft = softmax(scores)
+    return hard(scores) + (soft - soft.detach())  # what is added is zero, and its gradient is not
 
 
 @dataclass(frozen=True)
@@ -188,23 +188,3 @@ def _one_hot(
 ) -> Float[Tensor, "B H Q K"]:
     keys = torch.arange(scores.shape[-1], device=scores.device)
     return (index[..., None] == keys).to(wide(scores).dtype)
-
-
-class _StraightThrough(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(soft: Tensor, one_hot: Tensor) -> Tensor:
-        return one_hot.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        return tangents[0].clone()
-
-    @staticmethod
-    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None]:
-        return grad[0], None
