@@ -335,6 +335,18 @@ def long(batch, length):
     return [torch.randn(batch, heads, length, D) for heads in (2 * H, H, H)]
 
 
+@pytest.mark.compiled
+@pytest.mark.usefixtures("fresh")
+def test_gradients_of_blocks_compile_as_one_graph():
+    qkv, rule = [x.requires_grad_() for x in long(1, 130)], rules.window(2)
+    run = lambda *x: attend(*x, rule=rule)  # noqa: E731
+    assert why(*qkv, rule=rule).backend == "chunked"
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    grads = [torch.autograd.grad(f(*qkv).square().sum(), qkv) for f in (compiled, run)]
+    for ours, theirs in zip(*grads, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
 DYNAMIC = {
     "bare": {},
     "causal": {"rule": rules.causal},

@@ -48,10 +48,11 @@ def banded(call: Call, *, block: int) -> tuple[Call, Join]:
     first = K - Q - back  # the position of the first key that block 0 may see
     length = (n - 1) * block + stretch
     unseen = max(0, K - Q - int(visible_band(call)[0]))  # keys that even query 0 is beyond
+    stretches = _TracedStretches if torch.compiler.is_compiling() else _Stretches
     filled = F.pad(call.q, (0, 0, 0, n * block - Q))
     q = filled.unflatten(2, (n, block)).transpose(1, 2).flatten(0, 1)
     k, v = (
-        _Stretches.apply(_cut(x[:, :, unseen:], first - unseen, length), block, stretch // block)
+        stretches.apply(_cut(x[:, :, unseen:], first - unseen, length), block, stretch // block)
         for x in (call.k, call.v)
     )
     starts = torch.arange(n, device=q.device)[:, None, None] * block  # (n, 1, 1)
@@ -141,10 +142,11 @@ def _cut(x: Tensor, first: int, length: int) -> Tensor:
     return F.pad(x[:, :, max(first, 0) : last], (0, 0, max(-first, 0), max(last - x.shape[2], 0)))
 
 
-class _Stretches(torch.autograd.Function):
+class _TracedStretches(torch.autograd.Function):
     """Stretches of `count` blocks that overlap: (B, H, K, D) -> (B · n, H, count · block, D).
 
     What PyTorch derives for `unfold` adds one element after the other; whole blocks are quicker.
+    A compiler follows no function with forward derivatives, so those are in `_Stretches`.
     """
 
     generate_vmap_rule = True
@@ -163,10 +165,6 @@ class _Stretches(torch.autograd.Function):
         ctx.sizes = B, H, D
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        return _Stretches.apply(tangents[0], ctx.block, ctx.count)
-
-    @staticmethod
     def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None, None]:
         B, H, D = ctx.sizes
         parts = grad[0].view(B, grad[0].shape[0] // B, H, ctx.count, ctx.block, D)
@@ -176,6 +174,14 @@ class _Stretches(torch.autograd.Function):
         for i in range(ctx.count):
             whole[:, :, i : i + n] += parts[:, :, :, i].transpose(1, 2)
         return whole.flatten(2, 3).to(grad[0].dtype), None, None
+
+
+class _Stretches(_TracedStretches):
+    """The same with forward derivatives."""
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return _Stretches.apply(tangents[0], ctx.block, ctx.count)
 
 
 def _pieces(x: Tensor, B: int) -> Tensor:
