@@ -347,6 +347,16 @@ def test_gradients_of_blocks_compile_as_one_graph():
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.compiled
+@pytest.mark.usefixtures("fresh")
+def test_a_graph_of_any_number_takes_a_reach_of_any():
+    run = lambda q, k, v, rule: attend(q, k, v, rule=rule)  # noqa: E731
+    compiled = torch.compile(run, dynamic=True, fullgraph=True, backend="aot_eager")
+    for reach in (1.5, 2.5):
+        given = (*tensors(), rules.around(K * torch.rand(B, H, Q), reach))
+        torch.testing.assert_close(compiled(*given), run(*given), atol=1e-5, rtol=1e-4)
+
+
 DYNAMIC = {
     "bare": {},
     "causal": {"rule": rules.causal},

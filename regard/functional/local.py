@@ -133,7 +133,8 @@ def centred(rule: Rule | None) -> Around | None:
     """The part of a rule that keeps every query near a centre, if it has one."""
     if isinstance(rule, Both):
         return next((found for found in map(centred, rule.rules) if found is not None), None)
-    return rule if isinstance(rule, Around) and math.isfinite(rule.reach) else None
+    # compared: a compiler of dynamic numbers cannot ask `isfinite`
+    return rule if isinstance(rule, Around) and rule.reach < math.inf else None
 
 
 def _cut(x: Tensor, first: int, length: int) -> Tensor:
