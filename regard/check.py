@@ -97,6 +97,17 @@ def below(where: str, name: str, largest: int, limit: int, what: str) -> None:
         raise ValueError(f"{where}: expected {name} below {what}={limit}, got {largest}")
 
 
+def value(where: str, name: str, given: object, form: str) -> None:
+    """Refuse what cannot be called, and a kind of thing where one of its kind is wanted."""
+    if isinstance(given, type):
+        raise ValueError(
+            f"{where}: expected {name} as a value, got the class {given.__name__} itself; "
+            "call it with its arguments first"
+        )
+    if not callable(given) and not isinstance(given, Tensor):
+        raise ValueError(f"{where}: expected {name} as {form}, got {kind(given)}")
+
+
 def truths(where: str, name: str, given: Any) -> None:
     """Refuse anything but a tensor of bools."""
     if not isinstance(given, Tensor) or given.dtype != torch.bool:

@@ -217,6 +217,12 @@ MISTYPED = {
         "padding: expected side 'left' or 'right', got 'up'"
     ),
     "rules.around(2.0, 1)": "around: expected centre as a tensor, got 2.0 of type float",
+    "rules.both(None, rules.causal)": (
+        "both: expected rule as a callable or a bool tensor, got None of type NoneType"
+    ),
+    "rules.at('x', torch.arange(5))": (
+        "at: expected rule as a callable or a bool tensor, got 'x' of type str"
+    ),
     "scores.Additive(2.0)": "Additive: expected vector as a tensor, got 2.0 of type float",
     "selects.top_k(1.5)": "top_k: expected a whole n >= 1, got 1.5",
     "selects.gaussian(1.0, 2.0)": "gaussian: expected centre as a tensor, got 1.0 of type float",

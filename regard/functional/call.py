@@ -89,18 +89,18 @@ def checked(
     if not ordinary(q, k, v):
         tensors(q, k, v, where=where)
         q, k, v = autocast(q, k, v)
-    _value(where, "score", score, "a callable (q, k)")
-    _value(where, "select", select, "a callable on scores")
+    check.value(where, "score", score, "a callable (q, k)")
+    check.value(where, "select", select, "a callable on scores")
     if isinstance(score, known):
         score.fits(q, k)
     if isinstance(select, Gaussian):
         select.fits(q)
     sizes = (*q.shape[:3], k.shape[2])
     if rule is not None:
-        _value(where, "rule", rule, "a callable (b, h, q, k) or a bool tensor")
+        check.value(where, "rule", rule, "a callable (b, h, q, k) or a bool tensor")
         rule = rules.placed(rule, *sizes)
     if bias is not None:
-        _value(where, "bias", bias, "a callable (b, h, q, k) or a float tensor")
+        check.value(where, "bias", bias, "a callable (b, h, q, k) or a float tensor")
         bias = biases.placed(bias, *sizes, dtype=q.dtype)
     return Call(q, k, v, score, select, rule, bias, 0.0)
 
@@ -223,17 +223,6 @@ def spread(x: Tensor, heads: int) -> Tensor:
         return x
     B, _, K, E = x.shape
     return x[:, :, None].expand(B, shared, heads // shared, K, E).reshape(B, heads, K, E)
-
-
-def _value(where: str, name: str, given: object, form: str) -> None:
-    """Refuse what cannot be called, and a kind of thing where one of its kind is wanted."""
-    if isinstance(given, type):
-        raise ValueError(
-            f"{where}: expected {name} as a value, got the class {given.__name__} itself; "
-            "call it with its arguments first"
-        )
-    if not callable(given) and not isinstance(given, Tensor):
-        raise ValueError(f"{where}: expected {name} as {form}, got {check.kind(given)}")
 
 
 def _name(x: Tensor) -> str:

@@ -182,6 +182,7 @@ class At:
     offset: int = 0
 
     def __post_init__(self) -> None:
+        check.value("at", "rule", self.rule, "a callable or a bool tensor")
         check.integers("at", "positions", self.positions)
         if self.positions.dim() not in (1, 2):
             raise ValueError(
@@ -195,8 +196,7 @@ class At:
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         index = q - self.offset
-        one_row = self.positions.dim() == 1
-        there = self.positions[index] if one_row else self.positions[b, index]
+        there = self.positions[index if self.positions.dim() == 1 else (b, index)]
         return self.rule(b, h, there.long(), k)
 
     def placed(self, B: int, H: int, Q: int, K: int) -> "At":
@@ -353,8 +353,7 @@ def seen(
     if isinstance(rule, Given):
         return rule.mask
     mask = rule(*places(B, H, Q, K, device=device))
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        raise ValueError(f"rule: expected it to return a bool tensor, got {check.kind(mask)}")
+    check.truths("rule", "what it returns", mask)
     return mask
 
 
@@ -396,4 +395,6 @@ def parts(rule: Rule | Tensor | None) -> list[Rule]:
 def _at_least_one(where: str, rules: tuple[Rule | Tensor, ...]) -> tuple[Rule, ...]:
     if not rules:
         raise ValueError(f"{where}: expected at least one rule, got none")
+    for rule in rules:
+        check.value(where, "rule", rule, "a callable or a bool tensor")
     return tuple(Given(rule) if isinstance(rule, Tensor) else rule for rule in rules)

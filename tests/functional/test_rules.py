@@ -204,7 +204,7 @@ WRONG = {
     "either: expected at least one rule, got none": lambda: rules.either(),
     "rule: expected a bool tensor, True where a key may be seen, got a tensor of int64. "
     "A float tensor to add to the scores goes into bias=.": lambda: torch.ones(Q, K).long(),
-    "rule: expected it to return a bool tensor, got a tensor of int64": (
+    "rule: expected what it returns as a bool tensor, got a tensor of int64": (
         lambda: lambda b, h, q, k: q - k
     ),
     "attend: expected rule that broadcasts to (B=2, H=3, Q=5, K=7), got (7, 5)": (
