@@ -223,6 +223,12 @@ MISTYPED = {
     "rules.at('x', torch.arange(5))": (
         "at: expected rule as a callable or a bool tensor, got 'x' of type str"
     ),
+    "attend(q, q, q, score=lambda q, k: None)": (
+        "attend: expected what score returns as a float tensor, got None of type NoneType"
+    ),
+    "attend(q, q, q, select=lambda s: s > 0)": (
+        "attend: expected what select returns as a float tensor, got a tensor of bool"
+    ),
     "scores.Additive(2.0)": "Additive: expected vector as a tensor, got 2.0 of type float",
     "selects.top_k(1.5)": "top_k: expected a whole n >= 1, got 1.5",
     "selects.gaussian(1.0, 2.0)": "gaussian: expected centre as a tensor, got 1.0 of type float",

@@ -56,10 +56,11 @@ def weights(
 ) -> Float[Tensor, "B H Q K"]:
     """How much of each key each query reads, in float32 or better."""
     scores = logits(q, k, score=score, rule=rule, bias=bias)
-    selected = wide(select(scores))
+    selected = select(scores)
+    check.floats("attend", "what select returns", selected)
     B, H, Q, K = scores.shape
     check.shape("attend", "what select returns", selected, B=B, H=H, Q=Q, K=K)
-    return selected
+    return wide(selected)
 
 
 def logits(
@@ -72,9 +73,11 @@ def logits(
 ) -> Float[Tensor, "B H Q K"]:
     """The scores before selecting, in float32 or better; −inf where a key may not be seen."""
     seen = visible(q, k, rule)
-    scores = wide(score(without_blind(q, seen), without_hidden(k, seen)))
+    scores = score(without_blind(q, seen), without_hidden(k, seen))
+    check.floats("attend", "what score returns", scores)
     B, H, Q, _ = q.shape
     check.shape("attend", "what score returns", scores, B=B, H=H, Q=Q, K=k.shape[2])
+    scores = wide(scores)
     if bias is not None:
         scores = scores + cast_finite(addend(q, k, bias), scores.dtype)
     return scores if seen is None else scores.masked_fill(~seen, HIDDEN)
