@@ -135,10 +135,7 @@ class EagerAttention:
         tensor = None if found is None else found[0]()
         if found is None or tensor is None or tensor is not value:
             return None
-        trace = found[1]
-        if trace.model_bias is not None and trace.bias_lag != trace.lag_of(tensor):
-            trace.model_bias = None  # written into by what is not followed
-        return trace
+        return found[1].now(tensor)
 
     def _follow(self, tensor: Tensor, trace: ScoreTrace) -> None:
         key, traces = id(tensor), self._traces
@@ -322,10 +319,7 @@ class EagerAttention:
             return self._trace_of(sources[0]).model_bias  # type: ignore[union-attr]
         shadows = {id(x): t.model_bias for x in sources if (t := self._trace_of(x)) is not None}
         # what the model is about to write into is its own
-        written = kwargs.get("out")
-        if written is None and function_kinds.is_written(func, name, args, kwargs):
-            written = args[0] if args else kwargs["input"]
-        if written is not None:
+        for written in function_kinds.written_tensors(func, name, args, kwargs):
             shadows.setdefault(id(written), written.clone())
         if name == "setitem":
             func(*replace_tensors(args, shadows))

@@ -56,3 +56,14 @@ def is_written(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, An
     # dropout(input, p, training, inplace)
     asks = name in ("dropout", "alpha_dropout") and len(args) > 3 and args[3]
     return bool(is_inplace or asks or kwargs.get("inplace"))
+
+
+def written_tensors(
+    func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Any]:
+    """The tensors that a function writes into: its `out`, or its first argument."""
+    if kwargs.get("out") is not None:
+        return [kwargs["out"]]
+    if not is_written(func, name, args, kwargs):
+        return []
+    return [args[0] if args else kwargs["input"]]
