@@ -135,6 +135,8 @@ def _draw_seldom(draw: Draw, call: Call) -> None:
     if call.dtype in ("bfloat16", "float16") and draw.chance(0.3):
         call.score_dtype = "float32"
         call.score = arrays(call.score, lambda x: rounded(x * draw.random.uniform(1, 2), "float32"))
+    if call.tags["sizes"] == "heads" and draw.chance(0.3):  # slopes that no dtype holds exactly
+        call.bias, call.bias_dtype = ("alibi",), call.dtype
 
 
 def _draw_far_bias(draw: Draw, call: Call) -> None:

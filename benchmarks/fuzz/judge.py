@@ -145,8 +145,9 @@ def check_refusal(call: Call, reason: str) -> None:
 def check_value(call: Call, result: ours.Result, exact: Answer) -> None:
     """The value of the call, by its kind."""
     of = units(call)
-    if not call.autocast and result.value.dtype != DTYPES[call.dtype]:
-        raise Wrong(f"dtype {result.value.dtype}, expected {call.dtype}")
+    dtype = "bfloat16" if lowered(call) else call.dtype
+    if result.value.dtype != DTYPES[dtype]:
+        raise Wrong(f"dtype {result.value.dtype}, expected {dtype}")
     if call.select[0] == "sampled" and call.function in ("attend", "weigh"):
         return check_draw(call, result, exact)
     if call.edits and call.function in ("logits", "log_probability"):

@@ -65,6 +65,13 @@ def narrowest(x: Array) -> Tensor:
     return torch.from_numpy(x).to(torch.bfloat16 if fits else torch.float32)
 
 
+def whole(x: Array) -> Tensor:
+    """Whole numbers in one of the dtypes that hold them, told by the numbers themselves."""
+    kinds = (torch.int8, torch.int16, torch.int32)
+    fits = [each for each in kinds if x.max(initial=0) <= torch.iinfo(each).max]
+    return torch.from_numpy(x).to([torch.int64, *fits][int(x.sum()) % (len(fits) + 1)])
+
+
 def rule(spec: Spec | None) -> Any:
     if spec is None:
         return None
@@ -73,10 +80,10 @@ def rule(spec: Spec | None) -> Any:
         "causal": lambda: rules.causal,
         "window": rules.window,
         "prefix": rules.prefix,
-        "padding": lambda lengths, side: rules.padding(torch.from_numpy(lengths), side=side),
-        "documents": lambda ids: rules.documents(torch.from_numpy(ids)),
+        "padding": lambda lengths, side: rules.padding(whole(lengths), side=side),
+        "documents": lambda ids: rules.documents(whole(ids)),
         "around": lambda centre, reach: rules.around(narrowest(centre), reach),
-        "at": lambda inner, places: rules.at(rule(inner), torch.from_numpy(places)),
+        "at": lambda inner, places: rules.at(rule(inner), whole(places)),
         "mask": lambda mask: torch.from_numpy(np.array(mask)),
         "both": lambda *inner: rules.both(*map(rule, inner)),
         "either": lambda *inner: rules.either(*map(rule, inner)),

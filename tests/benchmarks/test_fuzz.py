@@ -14,7 +14,7 @@ from regard.functional import attention, biases, edited, precision, rules, score
 from regard.kernels import additive_tiled, chunked, sdpa
 from regard.looking import sight
 
-CALLS = 60
+CALLS = 80
 
 
 def failures(numbers) -> Iterator[str]:
@@ -218,6 +218,34 @@ def heat_without_a_gradient_in_float32(monkeypatch):
     monkeypatch.setattr(edited.Heated, "scores", heated)
 
 
+def heat_with_twice_the_gradient(monkeypatch):
+    before = edited.Heated.scores
+    monkeypatch.setattr(
+        edited.Heated,
+        "scores",
+        lambda self, s: before(self, s + precision.wide(s) - precision.wide(s).detach()),
+    )
+
+
+def slopes_in_float32(monkeypatch):
+    before = biases.Alibi._slope
+    monkeypatch.setattr(
+        biases.Alibi,
+        "_slope",
+        lambda self, h: before(replace(self, dtype=torch.float32), h).to(self.dtype),
+    )
+
+
+def output_of_autocast_in_float32(monkeypatch):
+    before = door._run
+
+    def run(backend, call):
+        out = before(backend, call)
+        return out.float() if torch.is_autocast_enabled("cpu") else out
+
+    monkeypatch.setattr(door, "_run", run)
+
+
 def best_keys_of_a_look_in_another_order(monkeypatch):
     before = sight.Sight.top
     monkeypatch.setattr(
@@ -303,7 +331,10 @@ RARE = [
     (best_keys_of_a_look_in_another_order, 9),
     (entropy_of_a_look_in_bits, 76),
     (decoded_without_a_mask, 5966),
-    (scale_that_is_not_above_zero, 1251),
+    (scale_that_is_not_above_zero, 1641),
+    (heat_with_twice_the_gradient, 197),
+    (slopes_in_float32, 980),
+    (output_of_autocast_in_float32, 11),
     (vectors_whose_squares_overflow, 20),
     (tanh_by_a_sigmoid, 174),
     (gradient_of_a_vector_off_in_bfloat16, 4077),
