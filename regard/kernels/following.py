@@ -14,20 +14,20 @@ def transformed() -> bool:
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
-def is_differentiated_by_transform() -> bool:
-    """True if derivatives are taken forwards, or by `torch.func`: operators of ours have neither.
+def is_differentiated_by_transform(times: int = 1) -> bool:
+    """True if derivatives are taken forwards, or at least so many times by `torch.func`.
 
-    A compiler takes such derivatives of what it has traced.
+    Operators of ours have none of these, fused kernels of PyTorch the first backwards alone. A
+    compiler takes such derivatives of what it has traced.
     """
-    return _is_differentiated(1)
-
-
-def is_differentiated_further() -> bool:
-    """True if derivatives are taken forwards, or by `torch.func` twice.
-
-    Fused kernels of PyTorch have one way back, and no other derivative.
-    """
-    return _is_differentiated(2)
+    if torch.compiler.is_compiling():
+        return False
+    if forward_ad._current_level >= 0:
+        return True
+    if not torch._C._are_functorch_transforms_active():
+        return False
+    kinds = [transform.key() for transform in get_interpreter_stack() or ()]
+    return TransformType.Jvp in kinds or kinds.count(TransformType.Grad) >= times
 
 
 def dispatched(*tensors: Tensor) -> bool:
@@ -43,15 +43,3 @@ def watched() -> bool:
     """Whether a mode, such as a look, follows what is called; one that names a device does not."""
     modes = _get_current_function_mode_stack()
     return any(not isinstance(mode, DeviceContext) for mode in modes)
-
-
-def _is_differentiated(times: int) -> bool:
-    """True if derivatives are taken forwards, or at least so many times by `torch.func`."""
-    if torch.compiler.is_compiling():
-        return False
-    if forward_ad._current_level >= 0:
-        return True
-    if not torch._C._are_functorch_transforms_active():
-        return False
-    kinds = [transform.key() for transform in get_interpreter_stack() or ()]
-    return TransformType.Jvp in kinds or kinds.count(TransformType.Grad) >= times

@@ -18,7 +18,7 @@ from regard.functional.precision import cast_finite, no_autocast, wide
 from regard.functional.rules import Causal
 from regard.functional.scores import folds, root_scale
 from regard.functional.selects import HIDDEN, softmax
-from regard.kernels.following import is_differentiated_further
+from regard.kernels.following import is_differentiated_by_transform
 
 # Up to so many tokens a sentence is short.
 SHORT = 40
@@ -106,7 +106,7 @@ def run_kernel(
     Forward derivatives and second ones of `torch.func` run on plain products: no kernel has them.
     """
     grouped = _is_grouped(q, k)
-    if is_differentiated_further():
+    if is_differentiated_by_transform(2):
         with sdpa_kernel(SDPBackend.MATH):
             return F.scaled_dot_product_attention(
                 q, k, v, mask, dropout, causal, scale=scale, enable_gqa=grouped

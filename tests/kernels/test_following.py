@@ -68,7 +68,7 @@ def test_a_transform_that_differentiates_is_known_and_one_that_maps_is_none():
 
 def test_a_second_derivative_is_known_and_the_first_is_none():
     def ask(x):
-        found.append(following.is_differentiated_further())
+        found.append(following.is_differentiated_by_transform(2))
         return x.square().sum()
 
     x, found = torch.ones(3), list[bool]()
