@@ -21,6 +21,8 @@ def nearest_choice(
     found: Array,
     spacing: float,
     likely: Sequence[Flags] = (),
+    *,
+    smallest: float = 0.0,
 ) -> Flags:
     """Keys (B, H, Q, K) such that each row's answer is as near as can be to what was found.
 
@@ -32,10 +34,12 @@ def nearest_choice(
         found: what was given.
         spacing: of the numbers in it; no smaller than that of a 64th of a row's largest.
         likely: choices to try before any other; rows of another number of keys are passed over.
+        smallest: how far apart the smallest of those numbers are.
     """
     shape = must.shape
     size = np.abs(np.where(np.isfinite(found), found, 0))
-    unit = spacing * np.maximum(size, size.max(-1, keepdims=True, initial=0) / 64) + 1e-45
+    unit = spacing * np.maximum(size, size.max(-1, keepdims=True, initial=0) / 64)
+    unit = np.maximum(unit, smallest) + 1e-45
     rows = zip(must.reshape(-1, shape[-1]), may_not.reshape(-1, shape[-1]), strict=True)
     sets = [list(islice(_sets(best, lost, n), MOST_SETS)) for best, lost in rows]
     for choice in likely:

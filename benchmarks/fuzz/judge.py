@@ -269,9 +269,9 @@ def resolved(
         part = "out" if call.function == "attend" and not look else "weights"
         found = (result.seen if look else result.value).detach().double().numpy()
         known = [] if forced else [(support(call, result) & exact.seen & ~may_not) | must]
-        only = nearest_choice(
-            must, may_not, n, lambda keys: getattr(among(keys), part), found, of.stored, known
-        )
+        read = lambda keys: getattr(among(keys), part)  # noqa: E731
+        smallest = bounds.SMALLEST[call.dtype]
+        only = nearest_choice(must, may_not, n, read, found, of.stored, known, smallest=smallest)
         return among(only)
     chosen = support(call, result) & exact.seen
     if (chosen & may_not).any():

@@ -33,3 +33,16 @@ def test_a_small_number_of_a_row_tells_keys_apart_that_a_rounded_large_one_does_
     found = np.array([[[[0.5, 20.0625]]]])
     chosen = nearest_choice(BEST, LOST, 2, both, found, 2.0**-7)
     assert chosen[0, 0, 0].tolist() == [True, True, False, False]
+
+
+def test_numbers_that_are_rounded_to_whole_steps_tell_keys_apart_by_steps():
+    def both(keys):
+        return np.stack(
+            [keys @ np.array([0.0, 10.4, 5.4, 0.0]), keys @ np.array([0, 0.4, 0, 0])], -1
+        )
+
+    found = np.array([[[[10.0, 0.0]]]])
+    chosen = nearest_choice(BEST, LOST, 2, both, found, 2.0**-10, smallest=1.0)
+    assert chosen[0, 0, 0].tolist() == [True, True, False, False]
+    chosen = nearest_choice(BEST, LOST, 2, both, found, 2.0**-10)
+    assert chosen[0, 0, 0].tolist() == [True, False, True, False]
