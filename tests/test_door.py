@@ -284,6 +284,18 @@ def test_attend_compiles_as_one_graph(name):
     torch.testing.assert_close(compiled(*qkv), attend(*qkv, **named), atol=1e-5, rtol=1e-4)
 
 
+def check_gradients_compile(qkv, **named):
+    """Assert that a compiled call has the gradients of the eager one, from one graph."""
+
+    def run(*x):
+        return attend(*x, **named)
+
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    grads = [torch.autograd.grad(f(*qkv).square().sum(), qkv) for f in (compiled, run)]
+    for ours, theirs in zip(*grads, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.compiled
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize(
@@ -291,11 +303,7 @@ def test_attend_compiles_as_one_graph(name):
 )
 def test_gradients_compile_as_one_graph(name):
     named, qkv = COMPILED[name], [x.requires_grad_() for x in tensors()]
-    run = lambda *x: attend(*x, **named)  # noqa: E731
-    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
-    grads = [torch.autograd.grad(f(*qkv).square().sum(), qkv) for f in (compiled, run)]
-    for ours, theirs in zip(*grads, strict=True):
-        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+    check_gradients_compile(qkv, **named)
 
 
 @pytest.mark.compiled
@@ -351,12 +359,8 @@ def long(batch, length):
 @pytest.mark.usefixtures("fresh")
 def test_gradients_of_blocks_compile_as_one_graph():
     qkv, rule = [x.requires_grad_() for x in long(1, 130)], rules.window(2)
-    run = lambda *x: attend(*x, rule=rule)  # noqa: E731
     assert why(*qkv, rule=rule).backend == "chunked"
-    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
-    grads = [torch.autograd.grad(f(*qkv).square().sum(), qkv) for f in (compiled, run)]
-    for ours, theirs in zip(*grads, strict=True):
-        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+    check_gradients_compile(qkv, rule=rule)
 
 
 @pytest.mark.compiled
