@@ -127,6 +127,25 @@ def of_scores(call: Any, of: Any, answer: Answer) -> Array:
     return np.minimum(off, 2 * score[2] if score[0] == "clipped" else np.inf) / heat
 
 
+def of_clipped_slope(call: Any, of: Any) -> Array:
+    """How far the slope 1 − tanh² of clipped scores may be off, as a share of it (B, H, Q, K).
+
+    It moves by twice its share with what tanh is asked of, and is off by a spacing of 1.
+    """
+    inner, k = call.score[1], share_heads(call.k, call.full[1])
+    off = of.scores * (call.q.shape[3] + 6) / 2 * magnitude(inner, call.q, k, of.scores)
+    return 2 * off + of.scores / steepest(scores(inner, call.q, k), np.zeros(()))
+
+
+def of_log(call: Any, select: Spec, answer: Answer, of: Units) -> float:
+    """How far the slope of a log of weights that are differences may be off, as a share of it."""
+    if select[0] != "sparsemax":
+        return 0.0
+    room = of_weights(select, answer, of_scores(call, of, answer), of)
+    read = answer.weights > 0
+    return float((room[read] / answer.weights[read]).max(initial=0))
+
+
 def of_weights(select: Spec, answer: Answer, off: Array, of: Units) -> Array:
     """How far each weight may be off, if the logits are off by `off` and the rest by rounding."""
     off = np.where(answer.seen, off, 0)

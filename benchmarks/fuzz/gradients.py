@@ -175,6 +175,7 @@ def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Ar
     stored = of.factors or of.reading or grouped or near or call.score[0] == "location"
     between = of.stored if stored else of.weights
     spread = off.max(-1, keepdims=True) + between
+    of_slope = bounds.of_clipped_slope(call, of) if call.score[0] == "clipped" else 0.0
     terms, of_factor = flowing(call, g, exact), 0.0
     if call.select[0] == "gaussian":
         of_factor = bounds.of_distance(call.select, call.full[3], of.weights)
@@ -182,7 +183,7 @@ def plainly_wide(call: Call, g: Tensor, of: Any, exact: Answer) -> tuple[list[Ar
     rough = [0.0] * len(leaves)
     for _ in range(SIGNS):
         sign = np.where(random.random(exact.logits.shape) < 0.5, -1.0, 1.0)
-        through = torch.from_numpy(terms * np.minimum(spread + of_factor, 2.0) * sign)
+        through = torch.from_numpy(terms * np.minimum(spread + of_factor + of_slope, 2.0) * sign)
         noise = torch.autograd.grad(
             found["scores"], leaves, through, materialize_grads=True, retain_graph=True
         )
@@ -316,6 +317,9 @@ def confirm(
         call.notes.add("slope that rounding leaves open by more than a tenth")
     # sums over queries and keys, in float64 beneath what is asked anyway
     slack = (1e-7 if edited else 1e-8) + (sum(call.full) + 8) * of.weights + 2 * of.stored
+    if edited and call.function in ("logits", "log_probability"):
+        selects = [each[1] for each in call.edits if each[0] == "select"]
+        slack += bounds.of_log(call, selects[0] if selects else call.select, exact, of)
     if not abs(sum(parts) - slope) <= slack * size + noise + 1e-200:
         whose = "gradients under an edit" if edited else "gradients of plain PyTorch"
         raise Wrong(
