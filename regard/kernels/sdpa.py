@@ -8,6 +8,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -106,7 +107,9 @@ def run_kernel(
     Forward derivatives and second ones of `torch.func` run on plain products: no kernel has them.
     """
     grouped = _is_grouped(q, k)
-    if is_differentiated_by_transform(2):
+    # asked in two steps, the first of them cheap: a decoder asks at every token
+    is_transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    if is_transformed and is_differentiated_by_transform(2):
         with sdpa_kernel(SDPBackend.MATH):
             return F.scaled_dot_product_attention(
                 q, k, v, mask, dropout, causal, scale=scale, enable_gqa=grouped
