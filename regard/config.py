@@ -170,7 +170,7 @@ def _read(text: str, hint: Any) -> Any:
     if hint is float:
         return _finite(float(text))
     if hint is Path:
-        return _expanded(Path(text))
+        return _expand_home(Path(text))
     if hint in (int, str):
         return hint(text)
     raise ValueError
@@ -314,7 +314,7 @@ def _picked(text: str, words: dict[str, Any]) -> Any:
     return words[text]
 
 
-def _expanded(path: Path) -> Path:
+def _expand_home(path: Path) -> Path:
     """The path with its ~ as a folder, which no shell does behind an equals sign."""
     try:
         return path.expanduser()

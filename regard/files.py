@@ -35,7 +35,7 @@ def write(path: Path, content: bytes | str) -> Path:
     return path
 
 
-def expanded(path: Path) -> Path:
+def expand_home(path: Path) -> Path:
     """The path with its ~ as the home folder that it stands for.
 
     Raises:

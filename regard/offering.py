@@ -93,7 +93,7 @@ def offers(runs: Path, unreadable: UnreadableRuns | None = None) -> Mapping[str,
     most = len(found) + MOST_RUNS
     unreadable = UnreadableRuns() if unreadable is None else unreadable
     end = time.monotonic() + MAX_SEARCH_SECONDS
-    for folder in finished(runs, unreadable, end=end):
+    for folder in finished_runs(runs, unreadable, end=end):
         if len(found) == most or time.monotonic() > end:
             break
         name = folder.relative_to(runs).as_posix()
@@ -129,7 +129,7 @@ def offer(name: str, card: Mapping[str, Any], folder: Path, *, run: bool = False
     )
 
 
-def finished(
+def finished_runs(
     runs: Path, unreadable: UnreadableRuns | None = None, *, end: float = math.inf
 ) -> list[Path]:
     """The folders of finished runs, the newest first; no link is followed.

@@ -117,9 +117,9 @@ def test_json_takes_no_more_memory_than_is_said_before_it_is_read(name):
 
 def test_a_home_folder_that_nobody_has_is_one_sentence(monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
-    assert files.expanded(Path("~/a")) == Path("/home/me/a")
+    assert files.expand_home(Path("~/a")) == Path("/home/me/a")
     with pytest.raises(ValueError, match=r"got '~no-such-user/a', which stands for none\. Write"):
-        files.expanded(Path("~no-such-user/a"))
+        files.expand_home(Path("~no-such-user/a"))
 
 
 def test_an_error_names_the_file_that_was_meant_and_not_the_one_beside_it(tmp_path):

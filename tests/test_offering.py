@@ -61,7 +61,7 @@ def test_runs_are_bounded_in_number_and_depth_and_no_link_is_followed(runs, monk
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "card.json").write_text("{}")
     (runs / "link").symlink_to(tmp_path / "elsewhere")
-    assert {path.name for path in offering.finished(runs)}.isdisjoint({"e", "link"})
+    assert {path.name for path in offering.finished_runs(runs)}.isdisjoint({"e", "link"})
     monkeypatch.setattr(offering, "MOST_RUNS", 2)
     assert sum(offer.run for offer in offering.offers(runs).values()) == 2
 

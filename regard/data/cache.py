@@ -98,8 +98,8 @@ def folders() -> list[Path]:
     given = os.environ.get("REGARD_DATA")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "")
     # XDG: a relative folder is to be ignored
-    cache = cache if cache.is_absolute() else files.expanded(Path("~/.cache"))
-    return [*([files.expanded(Path(given))] if given else []), cache / "regard"]
+    cache = cache if cache.is_absolute() else files.expand_home(Path("~/.cache"))
+    return [*([files.expand_home(Path(given))] if given else []), cache / "regard"]
 
 
 def _fetch(source: Source, place: Path, progress: Progress, opener: Opener) -> None:

@@ -68,7 +68,7 @@ def _path(given: str | Path) -> Path | None:
         # too long for a name
         there = False
     meant = given.lower().endswith(ENDINGS) or "/" in given or "\\" in given
-    return files.expanded(Path(given)) if there or meant else None
+    return files.expand_home(Path(given)) if there or meant else None
 
 
 def _cities(where: str, content: str) -> np.ndarray:

@@ -50,7 +50,7 @@ class Host(Protocol):
     def at_places(self, places: list[Any]) -> AbstractContextManager[None]:
         """Inside, the innermost module of each look and edit is the one of these places."""
 
-    def unrecorded(self) -> AbstractContextManager[Any]:
+    def without_recorders(self) -> AbstractContextManager[Any]:
         """Inside, no tracer records what a look does."""
 
     def module(self) -> Any:
@@ -372,7 +372,7 @@ class EagerAttention:
         """Show the weights to the looks: they are about to read values."""
         weights = value if trace.weights is None else trace.weights
         origin = trace.origin
-        with self.host.at_places(origin.places), self.host.unrecorded():
+        with self.host.at_places(origin.places), self.host.without_recorders():
             source = eager_calls.weights_source(
                 weights, trace.layout(weights.shape), trace.columns, trace.rows(weights.dim())
             )

@@ -23,7 +23,7 @@ from regard.functional.selects import softmax
 from regard.looking import foreign, threads
 from regard.looking.eager_calls import SoftmaxWithSinks
 from regard.looking.number_masks import with_model_mask
-from regard.looking.other_modes import unrecorded
+from regard.looking.other_modes import without_recorders
 from regard.looking.patches import Patch
 from regard.looking.record import Source, source_of
 
@@ -106,7 +106,7 @@ def _attend(
 ) -> Any:
     """The output of flex attention, which is reported as a call of ours, and may be edited."""
     with host.aside():
-        with unrecorded():
+        with without_recorders():
             made = _flex_source(query, key, attention_mask, kwargs)
         if host.has_edit():
             call = made.make(query, key, *made.tensors[2:])
@@ -123,7 +123,7 @@ def _attend(
         else:
             host.note_attention()
         out = run(module, query, key, value, attention_mask, **kwargs)
-        with unrecorded():
+        with without_recorders():
             host.keep(made, edited=False)
         return out
 

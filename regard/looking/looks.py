@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.functional.call import Why
 from regard.looking import unseen_modules, watcher
 from regard.looking.key_store import KeyStore, Placement, has_keys
-from regard.looking.other_modes import unrecorded
+from regard.looking.other_modes import without_recorders
 from regard.looking.paths import Path, refuse_compiled
 from regard.looking.record import (
     Kept,
@@ -173,7 +173,7 @@ def look(model: nn.Module | None = None, *, copy: bool = False) -> Iterator[Seen
     seen = Seen(model, copy)
     with seen.path.followed(), watcher.shown_to(seen):
         yield seen
-    with unrecorded():
+    with without_recorders():
         seen.release_spare_memory()
     message = seen.warning()
     if message is not None:

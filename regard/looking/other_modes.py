@@ -25,7 +25,7 @@ _state = _State()
 
 
 @contextmanager
-def unrecorded() -> Iterator[None]:
+def without_recorders() -> Iterator[None]:
     """Inside, no mode of anybody else's, and no tracer, records what a look does."""
     with ExitStack() as stack:
         if has_recorders():

@@ -14,7 +14,7 @@ from regard.functional.call import Call, Why, changed, heard, tensors_of
 from regard.looking import compiled_code, foreign, hugging_face, native, patches, threads
 from regard.looking.eager_attention import EagerAttention
 from regard.looking.key_origins import KeyOrigins
-from regard.looking.other_modes import has_recorders, hide_recorders, run_visible, unrecorded
+from regard.looking.other_modes import has_recorders, hide_recorders, run_visible, without_recorders
 from regard.looking.record import Source, source_of, to_readable_source
 from regard.looking.sdpa_heads import HeadHints
 from regard.looking.threads import ModuleStack, Observers
@@ -116,7 +116,7 @@ def show(call: Call, why: Callable[[], Why]) -> None:
         return
     if torch.compiler.is_compiling():
         raise RuntimeError("look: a compiled model cannot be looked into; look at the eager one")
-    with _looking_away(), unrecorded():
+    with _looking_away(), without_recorders():
         if any(x.requires_grad for x in tensors_of(call)):
             # a look must not keep a whole graph alive; what is detached still counts its versions
             call = changed(call, Tensor.detach)
@@ -250,7 +250,7 @@ class _Watcher(Observers):
         out = run_visible(func, args, kwargs)
         # this mode is off the stack here: what follows is not observed
         if self.looks and not going_back():
-            with unrecorded():
+            with without_recorders():
                 origin = self._origins.origin_of(foreign.sdpa_keys(func, args, kwargs))
                 hints = self.eager.head_hints()
                 source = foreign.read_source(func, args, kwargs, origin, hints)
@@ -316,8 +316,8 @@ class _Host:
     def aside(self) -> AbstractContextManager[None]:
         return _looking_away()
 
-    def unrecorded(self) -> AbstractContextManager[Any]:
-        return unrecorded()
+    def without_recorders(self) -> AbstractContextManager[Any]:
+        return without_recorders()
 
     def has_edit(self) -> bool:
         return any(edit.means() for edit in _observers_of("edits"))

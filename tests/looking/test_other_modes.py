@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from regard import edit, edits, look
-from regard.looking.other_modes import has_recorders, hide_recorders, run_visible, unrecorded
+from regard.looking.other_modes import has_recorders, hide_recorders, run_visible, without_recorders
 from tests.looking.test_threads import elsewhere
 
 E, Q = 8, 5
@@ -88,7 +88,7 @@ def test_a_device_is_no_recorder_and_stays():
             assert torch.zeros(1).is_meta and not mode.functions
             run_visible(torch.zeros, (1,), {})
             assert mode.functions == [torch.zeros] and len(modes()) == 1
-            with unrecorded():
+            with without_recorders():
                 torch.ones(1)
             assert torch.ones not in mode.functions
 

@@ -100,7 +100,7 @@ class Recipe:
 
     def evaluate(self, loaded: Any, evaluation: Any) -> dict[str, Any]:
         """What a model's answers are worth, on instances that it has not seen."""
-        began, task = time.perf_counter(), self._learned(loaded)
+        began, task = time.perf_counter(), self._task_of_model(loaded)
         if evaluation.file is not None:
             posed = asked.held(self.name, evaluation.file, self.follows)
             seen = [self._within(each) for each in posed.points]
@@ -154,7 +154,7 @@ class Recipe:
             prefix: the points that the answer has to begin with, as in `3 0`.
             tell: told of every step; what it raises ends the run at once.
         """
-        task, how = self._learned(loaded), self.usual or self.evaluation()
+        task, how = self._task_of_model(loaded), self.usual or self.evaluation()
         points = asked.given(self.name, input, task.inputs)
         seen, led = self.ready(points), asked.begun(self.name, prefix, len(points))
         self._refuse_more(loaded, len(points))
@@ -202,7 +202,7 @@ class Recipe:
         tours = card.get("model") == "attention_pointer"
         return showing.placed(places, edits, first=0 if tours else 1)
 
-    def _learned(self, loaded: Any) -> Any:
+    def _task_of_model(self, loaded: Any) -> Any:
         """The task of a model, which must read such points and may point as this recipe does."""
         task, config = drawn.learned(self, loaded), loaded.config
         if training.sized_for(config, task, self.follows) != config:
@@ -214,14 +214,14 @@ class Recipe:
 
     def _answered(self, loaded: Any, input: str) -> tuple[np.ndarray, list[int]]:
         """The points that were given, and at which of them a model points."""
-        points = asked.given(self.name, input, self._learned(loaded).inputs)
+        points = asked.given(self.name, input, self._task_of_model(loaded).inputs)
         seen = self.ready(points)
         return points, self._pointed(loaded, [seen], self.usual or self.evaluation())[0]
 
     def _pointed(self, loaded: Any, points: list[np.ndarray], how: Any) -> list[list[int]]:
         """What a model answers; more points than a vocabulary can say are refused."""
         self._refuse_more(loaded, max(map(len, points)))
-        return self.answered(loaded.model, points, self._learned(loaded), how)
+        return self.answered(loaded.model, points, self._task_of_model(loaded), how)
 
     def _refuse_more(self, loaded: Any, points: int) -> None:
         words = most_points(loaded.config)
