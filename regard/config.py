@@ -315,7 +315,7 @@ def _picked(text: str, words: dict[str, Any]) -> Any:
 
 
 def _expand_home(path: Path) -> Path:
-    """The path with its ~ as a folder, which no shell does behind an equals sign."""
+    """The path with a leading ~ replaced, which no shell does behind an equals sign."""
     try:
         return path.expanduser()
     except RuntimeError:  # there is no such user

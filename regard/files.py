@@ -36,10 +36,10 @@ def write(path: Path, content: bytes | str) -> Path:
 
 
 def expand_home(path: Path) -> Path:
-    """The path with its ~ as the home folder that it stands for.
+    """The path with a leading ~ replaced by that home folder.
 
     Raises:
-        ValueError: it stands for none.
+        ValueError: there is no such user.
     """
     try:
         return path.expanduser()

@@ -24,7 +24,7 @@ def text(where: str, path: Path) -> str:
     if not path.is_file():
         raise ValueError(f"{where}: expected a file, got nothing at {path}")
     try:
-        content = _beginning(path)
+        content = _unpacked_bytes(path)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{where}: {path} is damaged: {error}") from None
     except OSError as error:
@@ -40,8 +40,8 @@ def text(where: str, path: Path) -> str:
         ) from None
 
 
-def _beginning(path: Path) -> bytearray:
-    """What a file holds, unpacked; of one that is too large, not much more than may be."""
+def _unpacked_bytes(path: Path) -> bytearray:
+    """The bytes of a file, unpacked; reading stops soon after MOST_BYTES."""
     content = bytearray()
     with path.open("rb") as file:
         packed = path.name.lower().endswith(".gz")

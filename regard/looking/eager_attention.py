@@ -135,7 +135,8 @@ class EagerAttention:
         tensor = None if found is None else found[0]()
         if found is None or tensor is None or tensor is not value:
             return None
-        return found[1].now(tensor)
+        found[1].drop_stale_bias(tensor)
+        return found[1]
 
     def _follow(self, tensor: Tensor, trace: ScoreTrace) -> None:
         key, traces = id(tensor), self._traces

@@ -49,11 +49,10 @@ class ScoreTrace:
     version: int | None = None
     bias_lag: int | None = None
 
-    def now(self, tensor: Tensor) -> "ScoreTrace":
-        """This trace of the tensor, without a bias that does not know all writes into it."""
+    def drop_stale_bias(self, tensor: Tensor) -> None:
+        """Forget the model bias if the tensor was written into and the bias was not."""
         if self.model_bias is not None and self.bias_lag != self.lag_of(tensor):
             self.model_bias = None
-        return self
 
     def lag_of(self, tensor: Tensor) -> int | None:
         """The writes that PyTorch counts into this tensor, less those into its model bias."""
