@@ -367,7 +367,7 @@ def test_a_strength_for_storing_alone_is_refused_in_words():
     (lambda x: scores.Factors(distances=x), "Factors: expected distances"),
     (lambda x: scores.Factors(key=x[0]), "Factors: expected key"),
     (lambda x: scores.Factors(position=x[0]), "Factors: expected position"),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_a_parameter_that_cannot_be_computed_with_is_refused_in_words(make, name, dtype):
     with pytest.raises(ValueError, match=f"{name} in float16.*{str(dtype)[6:]}"):
         make(torch.ones(1, 3, 5).to(dtype))
