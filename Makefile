@@ -11,6 +11,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Models that the tests look into. They are all Python, and would bring torchvision and what it pins.
 FOREIGN := timm x-transformers einops einx frozendict loguru torch-einops-utils
 
+# All tests run in two processes; whichever is done takes over from the other.
+WORKERS := -n 2 --dist worksteal
+
 .DEFAULT_GOAL := help
 .PHONY: help run test check page bench fuzz format clean
 
@@ -35,8 +38,8 @@ test: $(READY)  ## Set up, then lint, types and all tests that need no card.
 	$(BIN)/mypy
 	@for each in chromium chromium-browser google-chrome; do command -v $$each >/dev/null && exit 0; done; echo "make: there is no Chromium, so the page is not tested in a browser (on Debian and Ubuntu: apt install chromium)"
 	@command -v npm >/dev/null || echo "make: there is no npm, so the built page is not compared with its source"
-	$(BIN)/python -m pytest
-	$(BIN)/python -m pytest -o addopts= -q -m compiled
+	$(BIN)/python -m pytest $(WORKERS)
+	$(BIN)/python -m pytest $(WORKERS) -o addopts= -q -m compiled
 
 check: $(READY)  ## The fast loop: lint, types and tests/test_tiny.py, under 30 s.
 	@$(BIN)/ruff check .

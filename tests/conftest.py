@@ -15,8 +15,11 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 # Without a card Triton's interpreter runs its kernels, if told before anything imports triton.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
-# One of several workers shares the machine: it takes one thread.
-torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else 2)
+# One of several workers shares the machine: it takes one thread, and so does what it starts.
+ALONE = "PYTEST_XDIST_WORKER" not in os.environ
+torch.set_num_threads(2 if ALONE else 1)
+if not ALONE:
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 # Triton reads the source of a kernel: the shape checks must not be wrapped around it.
 KERNELS = (Path(__file__).parent.parent / "regard" / "kernels").glob("*.py")
@@ -45,6 +48,9 @@ if importlib.util.find_spec("hypothesis"):
     hypothesis.settings.load_profile("regard")
 
 
+LEFT_OUT = pytest.StashKey()
+
+
 def pytest_addoption(parser):
     """Where the pictures of the README go, for whoever takes them anew."""
     parser.addoption("--pictures", help="a folder for the pictures that tests/page takes")
@@ -65,16 +71,30 @@ def skip_reasons(reports):
     return Counter(words.removeprefix("Skipped: ") for words in told).most_common()
 
 
-def pytest_terminal_summary(terminalreporter):
+def pytest_deselected(items):
+    """Count what each marker leaves out."""
+    marks = ("compiled", "gpu", "slow")
+    count = items[0].config.stash.setdefault(LEFT_OUT, Counter()) if items else Counter()
+    count.update(mark for item in items for mark in marks if item.get_closest_marker(mark))
+
+
+def pytest_sessionfinish(session):
+    """One of several workers tells the first process what it left out, which all do alike."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left out"] = dict(session.config.stash.get(LEFT_OUT, {}))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """What a worker said as it ended."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", {})
+
+
+def pytest_terminal_summary(terminalreporter, config):
     """At the end, say what did not run, and why."""
     stats, write = terminalreporter.stats, terminalreporter.write_line
     reasons = skip_reasons(stats.get("skipped", []))
-    left_out = Counter(
-        mark
-        for item in stats.get("deselected", [])
-        for mark in ("compiled", "gpu", "slow")
-        if item.get_closest_marker(mark)
-    )
+    left_out = config.stash.get(LEFT_OUT, {})
     if reasons or left_out:
         terminalreporter.section("not run")
     for reason, count in reasons:
