@@ -60,10 +60,14 @@ def test_skips_are_counted_by_their_reason_the_commonest_first():
     assert skip_reasons(reports) == [("no card", 2), ("no moon", 1)]
 
 
-def test_the_end_of_a_run_says_what_did_not_run_and_why(tmp_path):
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_end_of_a_run_says_what_did_not_run_and_why(workers, tmp_path):
     (tmp_path / "test_skipped.py").write_text(SKIPPED)
     command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-q", "-m", "not slow"]
     command += ["-p", "tests.conftest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    if workers:
+        pytest.importorskip("xdist")
+        command += ["-n", str(workers)]
     done = subprocess.run(
         [*command, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
