@@ -7,6 +7,7 @@ from torch.testing import assert_close
 pytest.importorskip("triton")
 
 from regard.kernels import tour_launch, tour_plain
+from regard.kernels.tour_alone import alone
 from tests.kernels.calls import INTERPRETED, QUIET
 from tests.kernels.tours import B, N, likely, sizes, starts, tables
 
@@ -34,10 +35,25 @@ def test_alone_and_in_a_tile_it_is_the_same_tour(monkeypatch):
     assert torch.equal(tour_launch.walked(made, sizes(), begin, False), alone)
 
 
+class Begun:
+    """The kernel, which ends tours with their second point: a draw takes the interpreter long."""
+
+    def __init__(self, tours):
+        self.tours = tours
+
+    def __getitem__(self, grid):
+        # in the place of the whole tours, and of how many points they have
+        return lambda *given, **how: alone[grid](
+            *given[:10], self.tours, *given[11:13], 2, *given[14:], **how
+        )
+
+
 @pytest.mark.parametrize("clip", [0.0, 10.0])
 def test_points_are_drawn_as_often_as_they_are_likely(clip, monkeypatch):
-    monkeypatch.setattr(tour_launch, "FEW", 10**9)
     made, begin = tables(5), torch.zeros(B, 480, dtype=torch.long)
-    drawn = tour_launch.walked(made, sizes(clip), begin, True)[..., 1]
-    often = torch.stack([(drawn == k).double().mean(1) for k in range(5)], 1)
+    drawn = torch.full((B, 480, 2), -1)
+    monkeypatch.setattr(tour_launch, "FEW", 10**9)
+    monkeypatch.setattr(tour_launch, "alone", Begun(drawn))
+    tour_launch.walked(made, sizes(clip), begin, True)
+    often = torch.stack([(drawn[..., 1] == k).double().mean(1) for k in range(5)], 1)
     assert_close(often.float(), likely(made, clip), atol=0.08, rtol=0)
