@@ -11,6 +11,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Models that the tests look into. They are all Python, and would bring torchvision and what it pins.
 FOREIGN := timm x-transformers einops einx frozendict loguru torch-einops-utils
 
+# Hundreds of processes import what is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+
 # All tests run in two processes; whichever is done takes over from the other.
 WORKERS := -n 2 --dist worksteal
 
