@@ -18,12 +18,12 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS := -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check page bench fuzz format clean
+.PHONY: help run test check docs docs-serve notebook page bench fuzz format clean
 
 help:  ## List these commands.
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | awk -F' [|] ' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 | \2/p' $(MAKEFILE_LIST) | awk -F' [|] ' '{ printf "%-17s %s\n", $$1, $$2 }'
 
-run: $(READY)  ## Set up, then train a small translator and show what it looks at.
+run: $(READY)  ## Set up, then train a small translator and show its attention.
 	@echo "training on 10,000 short English-French pairs; Ctrl-C saves"
 	@$(BIN)/regard train translate
 	@echo "  regard train translate model.attention=none     the same without attention (docs/results/translate.md)"
@@ -35,7 +35,7 @@ run: $(READY)  ## Set up, then train a small translator and show what it looks a
 	@echo "  for f in examples/*.py; do python \$$f; done     five short scripts"
 	@echo "where regard and python are those of $(BIN)"
 
-test: $(READY)  ## Set up, then lint, types and all tests that need no card.
+test: $(READY)  ## Set up, then lint, types and all tests that need no GPU.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -48,6 +48,15 @@ check: $(READY)  ## The fast loop: lint, types and tests/test_tiny.py, under 30 
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest tests/test_tiny.py
+
+docs: $(READY)  ## Build the documentation into site/, without a network; a broken link is an error.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(READY)  ## Show the documentation, and build it anew at each change.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+notebook: $(READY)  ## Run the notebook of the quickstart, and store what its cells print.
+	@$(BIN)/python docs/hooks/notebook.py docs/quickstart.ipynb
 
 page:  ## Check, test and build the page of regard serve; needs Node 20 or newer.
 	@command -v npm >/dev/null || { echo "make: npm was not found; the page is built with Node 20 or newer (on Debian and Ubuntu: apt install nodejs npm). Its build comes along in regard/view/page/: without a change in page/ nobody needs Node"; exit 1; }
@@ -67,7 +76,7 @@ format: $(READY)  ## Put imports and lines in order.
 	@$(BIN)/ruff format .
 
 clean:  ## Remove caches and build files; .venv and runs/ stay.
-	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	@rm -rf build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 # The environment is ready until the dependencies change.

@@ -3,7 +3,7 @@
 `python -m benchmarks [NAME …]`
 
 `python -m benchmarks fuzz [--seconds S] [--calls N]` holds random calls to an independent program
-instead (`benchmarks/fuzz/`); with `--save` what it found goes to the same page.
+instead (`benchmarks/fuzz/`); with `--save` its counts go to the same page.
 """
 
 import json
@@ -16,8 +16,18 @@ from benchmarks.measure import MACHINE_KINDS, Row, machine_kind, save
 
 DOCS = Path(__file__).parent.parent / "docs"
 ON_CPU = (
-    *("door", "looking", "window", "additive", "scores", "engine", "first", "resume", "commands"),
-    *("translate", "ready", "ntm", "pointer", "serving", "page"),
+    *(
+        "dispatch",
+        "looking",
+        "window",
+        "additive",
+        "scores",
+        "engine",
+        "first",
+        "resume",
+        "commands",
+    ),
+    *("translate", "packed_weights", "ntm", "pointer", "serving", "page"),
 )
 ON_CPU_ALONE = ("foreign", "fuzz")  # asked for by name
 ON_GPU = ("window", "additive", "scores", "translate", "translate_training", "ntm", "pointer")
@@ -26,7 +36,7 @@ HEAD = """# Benchmarks
 
 Written by `make bench` (`python -m benchmarks`); no number here is typed by hand. Both sides of a
 ratio run in turns in one process on random inputs, after a warm-up; times are medians. Memory is
-the growth of a fresh process at its peak; on a card, all that PyTorch has allocated at its peak.
+the growth of a fresh process at its peak; on a GPU, it is the peak that PyTorch allocated.
 """
 
 
@@ -46,7 +56,7 @@ def main(names: list[str]) -> int:
 
 
 def page(docs: Path = DOCS) -> str:
-    """The page, from what was saved of each benchmark on every kind of machine."""
+    """The page, from the saved results of each benchmark on every kind of machine."""
     parts = [HEAD]
     for kind in MACHINE_KINDS:
         order = ON_GPU if kind == "gpu" else (*ON_CPU, *ON_CPU_ALONE)
@@ -59,7 +69,7 @@ def page(docs: Path = DOCS) -> str:
 
 
 def _table(name: str, result: dict[str, Any]) -> str:
-    """The rows of one benchmark, and what they were measured with."""
+    """The table of one benchmark, under its command, machine and versions."""
     rows = [
         f"| {row['claim']} | {row['must']} | {row['aim']} | {row['measured']} | {_word(row)} |"
         for row in result["rows"]
@@ -72,7 +82,7 @@ def _table(name: str, result: dict[str, Any]) -> str:
 
 
 def _word(row: dict[str, Any]) -> str:
-    """What became of a claim; nothing for a figure that nobody claims anything about."""
+    """`met` or `missed`; an empty text for a figure without a claim."""
     if not row["must"]:
         return ""
     return "met" if row["met"] else "**missed**"

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks import additive_card
-from benchmarks.additive_card import attended, formula
+from benchmarks import additive_gpu
+from benchmarks.additive_gpu import attended, formula
 from benchmarks.measure import Row, gradients, peak, race
 
 T, D = 512, 256
@@ -15,11 +15,11 @@ T, D = 512, 256
 
 def rows() -> Iterable[Row]:
     """The claims about the additive score, for the machine at hand."""
-    return additive_card.rows() if torch.cuda.is_available() else [_cpu()]
+    return additive_gpu.rows() if torch.cuda.is_available() else [_cpu()]
 
 
 def ours(training: bool) -> Callable[[], Any]:
-    """Through the door."""
+    """Through `attend`."""
     return _runner(attended, training)
 
 

@@ -1,9 +1,9 @@
 """Development numbers of the zoo: `python -m benchmarks.development NAME [--seeds RUN …]`.
 
-For a member whose run is gone, the recipe's own judge measures the stored weights on development
-data. `--seeds` names runs of other seeds of the same settings; their cards hold their numbers. The
-member's card gets the numbers of all, and a member that is not the best of them is refused, unless
-`--default` says that it is what the recipe trains without being told a seed.
+For a member whose run is gone, the recipe's own validator measures the stored weights on
+development data. `--seeds` names runs of other seeds of the same settings; their cards hold their
+numbers. The member's card gets the numbers of all, and a member that is not the best of them is
+refused, unless `--default` says that it is what the recipe trains without being told a seed.
 """
 
 import argparse
@@ -17,22 +17,22 @@ import torch
 
 from benchmarks.publish import ZOO, seed_choice
 from regard import load
-from regard.asking import RECIPES
-from regard.config import restored
-from regard.recipes.translate import training as translate
+from regard.cli.resolve import RECIPES
+from regard.config import from_json
+from regard.recipes.translate import train as translate
 
 
 def development_numbers(loaded: Any) -> dict[str, float]:
-    """What the judge of a model's recipe says of it."""
+    """Metrics of a model on the validation data of its recipe."""
     recipe = import_module(RECIPES[loaded.card["recipe"]][0])
-    config = restored(recipe.Config, loaded.card["settings"])
+    config = from_json(recipe.Config, loaded.card["settings"])
     if loaded.card["recipe"] == "translate":
-        pairs = config.data.parts(print).development
-        judge = translate.judge_for(config, pairs, loaded.tokenizer)
+        pairs = config.data.load_split(print).development
+        validate = translate.build_validator(config, pairs, loaded.tokenizer)
     else:
-        judge = recipe.RECIPE.judge(config.data)
+        validate = recipe.RECIPE.build_validator(config.data)
     with torch.no_grad():
-        return judge(loaded.model.eval())
+        return validate(loaded.model.eval())
 
 
 def with_development(

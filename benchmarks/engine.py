@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.measure import Row, in_words
-from regard.train import Lines, Training, checkpoints, fit, optimizers
+from regard.train import LineReport, Training, checkpoints, fit, optimizers
 
 VOCABULARY, WIDTH, B, T = 2000, 256, 16, 32
 STEPS, WARM = 1100, 100
@@ -113,7 +113,7 @@ class Cost:
 
 def bare(model: nn.Module, loss: Loss, training: Training) -> Callable[[Batch], None]:
     """The loop that one would write by hand, with the same optimizer and the same clipping."""
-    optimizer = optimizers.made(model, training.optimizer)
+    optimizer = optimizers.build_optimizer(model, training.optimizer)
 
     def run(batch: Batch) -> None:
         optimizer.zero_grad()
@@ -129,7 +129,7 @@ def raced(model: Callable[[], nn.Module], loss: Loss, *, run: Path) -> Cost:
     # one step more than are timed, so that the clock of the last is stopped
     training = Training(steps=STEPS + 1, device="cpu")
     turns = Turns(bare(model(), loss, training))
-    fit(model(), loss, turns, training, run=run, report=Lines(io.StringIO()))
+    fit(model(), loss, turns, training, run=run, report=LineReport(io.StringIO()))
     return Cost.of(turns)
 
 
@@ -153,7 +153,7 @@ def rows() -> list[Row]:
             steps + saves <= 0.03,
         ),
         Row(
-            "What `fit` itself takes for a step, on a model of almost nothing",
+            "overhead of `fit` a step, on a minimal model",
             "",
             "",
             f"{in_words(least.more)} (a bare step of that model: {in_words(least.theirs)})",

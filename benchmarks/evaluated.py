@@ -1,4 +1,4 @@
-"""What evaluations have told, as a page: `python -m benchmarks.evaluated [FILE …]`.
+"""Results of evaluations, as a page: `python -m benchmarks.evaluated [FILE …]`.
 
 Keeps the lines of each file, as `regard evaluate … --json > FILE` wrote them, in
 docs/results/evaluated.json, in place of those of the same command on the same hardware, and writes
@@ -11,18 +11,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from regard.recipes.pointing.measuring import percent
-from regard.train.results import portable
+from regard.recipes.pointer.metrics import format_percent
+from regard.train.results import without_folders
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 HEAD = """# Evaluated
 
-Written by `python -m benchmarks.evaluated` from what `regard evaluate … --json` said; no number
-here is typed by hand. A model that is no name of the zoo is the run of that name in the
-[tables](../results.md). Files are looked for in the folder that REGARD_DATA names; they hold the
-tours of LKH.
+Written by `python -m benchmarks.evaluated` from the output of `regard evaluate … --json`; no number
+here is typed by hand. A model name that is not in the zoo is the run of that name in the
+[tables](../results.md). Files are those of the folder REGARD_DATA; their tours are LKH's.
 
-| command | said | hardware | seconds |
+| command | result | hardware | seconds |
 |---|---|---|---|
 """
 # The mean length of the shortest tours of so many cities in the unit square: Kool et al. 2019.
@@ -35,7 +34,11 @@ def kept(lines: list[dict[str, Any]], results: Path = RESULTS) -> list[dict[str,
     path = results / "evaluated.json"
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     new = [
-        {**line, "command": portable(line["command"]), "model": portable(line["model"])}
+        {
+            **line,
+            "command": without_folders(line["command"]),
+            "model": without_folders(line["model"]),
+        }
         for line in lines
     ]
     together = {(line["command"], line["hardware"]): line for line in (*before, *new)}
@@ -66,12 +69,12 @@ def _said(line: dict[str, Any]) -> str:
     """Each number by its name; how far from the shortest tours there are, where it is known."""
     numbers = {k: v for k, v in line.items() if k not in KNOWN and isinstance(v, int | float)}
     told = [
-        f"gap {percent(value)}" if name == "gap" else f"{name} {value:.5g}"
+        f"gap {format_percent(value)}" if name == "gap" else f"{name} {value:.5g}"
         for name, value in numbers.items()
     ]
     best = SHORTEST.get(_points(line) or "") if "length" in numbers else None
     if best is not None and "gap" not in numbers:
-        told.append(f"{percent(numbers['length'] / best - 1)} above {best}")
+        told.append(f"{format_percent(numbers['length'] / best - 1)} above {best}")
     return ", ".join(told)
 
 

@@ -1,7 +1,7 @@
 """Whether the first call of a process is as good as the second: `python -m benchmarks.first`.
 
 torch's exp, tanh and their like go to MKL, whose first call may go wrong when several threads make
-it; see `regard/mkl.py`.
+it; see `regard/runtime/mkl.py`.
 """
 
 import subprocess
@@ -30,7 +30,7 @@ def rows() -> list[Row]:
     alone, ours = different(""), different("import regard; regard.attend")
     return [
         Row(
-            "Processes whose first `torch.tanh`, on two threads, is not their second",
+            "processes whose first `torch.tanh` on two threads differs from their second",
             "none after `import regard`",
             "",
             f"{ours} of {PROCESSES}; {alone} of {PROCESSES} with torch alone",

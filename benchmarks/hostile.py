@@ -1,4 +1,4 @@
-"""What the server bears from who means it harm: silent connections, hostile traces and cards.
+"""The server under attack: silent connections, hostile traces and model cards.
 
 All of it on 127.0.0.1, in a folder of its own, bounded in number and time; it stops by itself.
 """
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.measure import Row, in_words
 from tests.browser import entered
-from tests.view.serving.hostile import Client, half_open, hostile_cards, hostile_traces
+from tests.view.server.hostile import Client, half_open, hostile_cards, hostile_traces
 
 ROOT = Path(__file__).parent.parent
 CONNECTIONS, TRACES, CARDS, BUDGET = 2000, 50, 5000, 512
@@ -31,12 +31,12 @@ MOST_SECONDS = 900.0
 
 
 def rows() -> Iterator[Row]:
-    """The claim about who means harm."""
+    """The claim about hostile clients."""
     yield measured(CONNECTIONS, TRACES, CARDS)
 
 
 def measured(connections: int, traces: int, cards: int) -> Row:
-    """Everything at once, while somebody uses the page."""
+    """All attacks at once, beside an ordinary client."""
     with TemporaryDirectory(prefix="regard-hostile-") as folder:
         hostile_cards(Path(folder) / "runs", cards, seed=0)
         with _served(Path(folder)) as (process, link):
@@ -126,7 +126,7 @@ def _attack(port: int, secret: str, data: bytes, counts: dict[str, int]) -> None
 
 
 def _run_all(port: int, secret: str, counts: dict[str, int], end: float) -> None:
-    """Run some of the models that hostile cards offer, as a page would."""
+    """Run some of the models of the hostile cards, as a page would."""
     offers = json.loads(_asked(port, secret, "GET", "/api/models")[3:])
     for offer in [one for one in offers if one["run"]][:20]:
         body = {"model": offer["name"], "input": offer["input"]["example"]}
@@ -162,15 +162,15 @@ def _row(sizes: tuple[int, int, int], client: Client, counts: dict[str, int], pe
         print(f"  {error}", file=sys.stderr, flush=True)
     told = ", ".join(f"{count} × {status}" for status, count in sorted(counts.items()))
     measured = (
-        f"{len(client.errors)} of {len(times)} requests of a usual client failed; median "
+        f"{len(client.errors)} of {len(times)} requests of an ordinary client failed; median "
         f"{in_words(times[len(times) // 2])}, 95 % within {in_words(late)}, longest "
-        f"{in_words(times[-1])}; answers to the others: {told}; peak {peak:.0f} MB"
+        f"{in_words(times[-1])}; other responses: {told}; peak {peak:.0f} MB"
     )
     broken = counts.get("ERR", 0) + counts.get("500", 0)
     met = not client.errors and not broken and times[-1] <= 5 and peak <= BUDGET + 500
     return Row(
         f"{sizes[0]:,} half-open connections, {sizes[1]} hostile traces, {sizes[2]:,} hostile "
-        f"cards at once, while somebody uses the page; budget {BUDGET} MB",
+        f"model cards at once, beside an ordinary client; budget {BUDGET} MB",
         "all answered, none over 5 s; at most 500 MB beyond the budget",
         "",
         measured,

@@ -21,7 +21,9 @@ from typing import Any
 
 import torch
 
-from regard import asking, cli, zoo
+from regard import zoo
+from regard.cli import main as cli
+from regard.cli import resolve
 
 SECONDS = 20
 LONGEST_LINE = 1000
@@ -106,7 +108,7 @@ def hostile_files(folder: Path) -> list[str]:
 
 def command_lines(draw: random.Random, folder: Path, models: Sequence[str]) -> Iterator[list[str]]:
     """What somebody might type, without end."""
-    files, recipes = hostile_files(folder), list(asking.RECIPES)
+    files, recipes = hostile_files(folder), list(resolve.RECIPES)
     texts = [*TEXTS, *files]
 
     def setting() -> str:
@@ -189,14 +191,14 @@ def _hang(number: int, frame: Any) -> None:
 @contextlib.contextmanager
 def quick_loading() -> Iterator[None]:
     """Load each model of the zoo once."""
-    from regard.zoo import loading
+    from regard.zoo import loader
 
-    before, kept = zoo.loading.load, cache(loading.load)
-    loading.load = kept
+    before = loader.load
+    loader.load = cache(before)
     try:
         yield
     finally:
-        loading.load = before
+        loader.load = before
 
 
 def attack(

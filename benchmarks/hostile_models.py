@@ -97,7 +97,7 @@ def attack(count: int, seed: int, models: tuple[str, ...] = MODELS) -> list[str]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
         for number in range(count):
-            shutil.copytree(zoo.found(draw.choice(models)), folder)
+            shutil.copytree(zoo.find_model_folder(draw.choice(models)), folder)
             changed = mutate(draw, folder)
             wrong = fault(folder)
             if wrong is not None:

@@ -72,7 +72,10 @@ def _compared(run: Path, whole: Path, steps: int, *, kills: int, writing: int) -
     twice = len(_measured(run)) - len(ours)
     keys = ours.keys() | theirs.keys()
     unequal = sum(_values(ours.get(key)) != _values(theirs.get(key)) for key in keys)
-    last = [x / "checkpoints" / checkpoints.name(steps) / "model.safetensors" for x in (run, whole)]
+    last = [
+        x / "checkpoints" / checkpoints.folder_name(steps) / "model.safetensors"
+        for x in (run, whole)
+    ]
     same = last[0].read_bytes() == last[1].read_bytes()
     return Found(kills, writing, len(theirs), unequal + twice, same)
 
@@ -80,11 +83,13 @@ def _compared(run: Path, whole: Path, steps: int, *, kills: int, writing: int) -
 def _reached(folder: Path, step: int, prefix: str) -> bool:
     """Whether a checkpoint of `step` or a later one is there, or one that is being written."""
     there = (path.name.removeprefix(prefix) for path in folder.glob(f"{prefix}step-*"))
-    return any(name >= checkpoints.name(step) for name in there)
+    return any(name >= checkpoints.folder_name(step) for name in there)
 
 
 def _measured(run: Path) -> list[dict[str, Any]]:
-    return [x for x in journal.lines(run / "journal.jsonl") if x["event"] in ("train", "judge")]
+    return [
+        x for x in journal.read_lines(run / "journal.jsonl") if x["event"] in ("train", "validate")
+    ]
 
 
 def _key(line: dict[str, Any]) -> tuple[str, int]:

@@ -70,7 +70,7 @@ def race(
 
 
 def alone(run: Callable[[], Any], *, rounds: int, inner: int = 1, warm: int = 2) -> float:
-    """The median seconds of a function that has nobody to race with."""
+    """The median seconds of one function by itself."""
     return statistics.median([_timed(run, inner) for _ in range(warm + rounds)][warm:])
 
 
@@ -100,8 +100,8 @@ def peak_here(run: Callable[[], Any]) -> float:
     return (_status("VmHWM") - before) / 1024
 
 
-def card_peak(run: Callable[[], Any], *inputs: torch.Tensor) -> float:
-    """The GiB allocated on the card at the peak of one run, counting of what was there `inputs`."""
+def gpu_peak(run: Callable[[], Any], *inputs: torch.Tensor) -> float:
+    """GiB allocated on the GPU at the peak of one run, `inputs` included."""
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

@@ -15,12 +15,12 @@ import torch
 
 from benchmarks import ntm_eager
 from benchmarks.measure import Row, in_words, race
-from regard import compiling
-from regard.data.copying import Copy
+from regard.data.ntm.copy import Copy
 from regard.models.ntm import NTM, NTMConfig
 from regard.recipes import copy
-from regard.recipes.machines.learning import loss
-from regard.train.graphs import Replayed
+from regard.recipes.ntm.loss import loss
+from regard.runtime import compile
+from regard.train.cuda_graphs import GraphedCallable
 
 ROWS, LENGTH = 32, 20
 SHAPE = f"batch {ROWS}, copy of length {LENGTH}, memory 128 × 20"
@@ -35,21 +35,21 @@ def rows() -> list[Row]:
 
 
 def _on_card() -> Row:
-    """As the recipe trains: recorded once, and replayed."""
+    """As the recipe trains: captured once as a CUDA graph, and replayed."""
     batch, model = _drawn("cuda")
-    replayed = Replayed(lambda given: (_learnt(model, loss)(given),))
+    replayed = GraphedCallable(lambda given: (_learnt(model, loss)(given),))
     for _ in range(3):
         replayed(batch)
     # a model of its own, whose gradients no graph holds
     theirs = _learnt(_drawn("cuda")[1], _eager)
     raced = race(lambda: replayed(batch), lambda: theirs(batch), rounds=7)
-    claim = f"forward and backward of the whole sequence, recorded; {SHAPE}"
+    claim = f"forward and backward of the whole sequence, as a CUDA graph; {SHAPE}"
     return _row(claim, "≥ 10 × eager", "≥ 100 ×", raced, 10)
 
 
 def _called() -> Row:
-    """Without recording: one kernel forward and one backward, and what is around them."""
-    return _row(f"the same, not recorded; {SHAPE}", "", "", _raced("cuda", rounds=7), 0)
+    """Without a CUDA graph: one kernel forward, one backward, and the operations around them."""
+    return _row(f"the same, without a CUDA graph; {SHAPE}", "", "", _raced("cuda", rounds=7), 0)
 
 
 def _on_cpu() -> Row:
@@ -58,8 +58,8 @@ def _on_cpu() -> Row:
 
 
 def _compiled() -> Row:
-    """As a training with `training.compiled` calls it, once compiled."""
-    with compiling.asked():
+    """As a training with `training.torch_compile` calls it, once compiled."""
+    with compile.enable_compilation():
         raced = _raced("cpu", rounds=15)
     claim = f"the same, compiled; {SHAPE}, {torch.get_num_threads()} cores"
     return _row(claim, "≥ 2 × eager", "≥ 6 ×", raced, 2)
@@ -73,14 +73,14 @@ def _raced(device: str, *, rounds: int) -> Any:
 
 
 def _solved() -> Row:
-    """A training from scratch, kernels compiled in it, until held-out copies cost < 0.1 bit."""
+    """A training from scratch, with compilation, until held-out copies cost < 0.1 bits."""
     with tempfile.TemporaryDirectory() as folder:
         config = copy.Config()
         few = replace(config, training=replace(config.training, steps=10_000))
         found = copy.run(few, out=Path(folder) / "run").metrics
     seconds, after = found.get("solved_seconds"), found.get("solved_after")
     measured = "not solved" if seconds is None else f"{seconds:.1f} s, {after:,.0f} sequences"
-    claim = "copy solved from scratch, seed 0, compiling, judging and checkpoints with it"
+    claim = "copy solved from scratch, seed 0, with compilation, validation and checkpoints"
     return Row(claim, "≤ 60 s", "≤ 15 s", measured, seconds is not None and seconds <= 60)
 
 

@@ -17,15 +17,15 @@ def said(model: NTM, inputs: Tensor) -> Tensor:
     """What a machine with an LSTM says at each step (B, T, O)."""
     c, state = model.config, model.start(len(inputs))
     (h, cell), read, w, memory = state
-    H, W, R = c.reads + c.writes, c.cell, c.reads
-    sizes = [H * W, c.writes * W, c.writes * W, H, H, H, H * c.shifts]
+    H, W, R = c.read_heads + c.write_heads, c.slot_width, c.read_heads
+    sizes = [H * W, c.write_heads * W, c.write_heads * W, H, H, H, H * c.shifts]
     outputs = []
     for x in inputs.unbind(1):
         h, cell = model.controller(torch.cat([x, read.flatten(1)], 1), (h, cell))
-        told = model.heads.orders(h).split(sizes, 1)
+        told = model.heads.head_parameters(h).split(sizes, 1)
         key = torch.tanh(told[0]).view(-1, H, 1, W)
-        add, erase = torch.tanh(told[1]).view(-1, c.writes, W), torch.sigmoid(told[2])
-        erase = erase.view(-1, c.writes, W)
+        add, erase = torch.tanh(told[1]).view(-1, c.write_heads, W), torch.sigmoid(told[2])
+        erase = erase.view(-1, c.write_heads, W)
         gate, strength = torch.sigmoid(told[3])[..., None], F.softplus(told[4])[..., None]
         sharp, shift = 1 + F.softplus(told[5])[..., None], told[6].view(-1, H, c.shifts)
         shift = torch.softmax(shift, -1)
@@ -36,7 +36,7 @@ def said(model: NTM, inputs: Tensor) -> Tensor:
         w = sum(torch.roll(w, j - half, -1) * shift[..., j : j + 1] for j in range(c.shifts))
         w = (w + TINY) ** sharp
         w = w / (w.sum(-1, keepdim=True) + TINY)
-        for i in range(c.writes):
+        for i in range(c.write_heads):
             place = w[:, R + i, :, None]
             memory = memory * (1 - place * erase[:, i, None]) + place * add[:, i, None]
         read = w[:, :R] @ memory

@@ -1,6 +1,6 @@
 """What the page takes in Chromium: its first paint, the wall, a hover, long inputs, a lesson.
 
-Times are medians; what is asked for is on this machine, and the pixels are drawn without a card.
+Times are medians; what is asked for is on this machine, and the pixels are drawn without a GPU.
 """
 
 import gzip
@@ -32,12 +32,12 @@ FRAME = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done))
 def house(tokens: int) -> None:
     """A server with 12 × 12 heads of 512 tokens, or one head of more; prints where it is."""
     from regard.view.lessons import LESSONS
-    from regard.view.serving.desk import Desk
-    from regard.view.serving.start import serve
+    from regard.view.server.app_state import AppState
+    from regard.view.server.start import serve
 
-    desk = Desk({}, LESSONS, lambda line: print(line, file=sys.stderr, flush=True))
-    place = f"#/t/{desk.keep(_long(tokens) if tokens > 512 else _walled(), {})}"
-    serve(desk, place=place, ready=lambda link, _: print(link(), flush=True))
+    state = AppState({}, LESSONS, lambda line: print(line, file=sys.stderr, flush=True))
+    place = f"#/t/{state.store_trace(_long(tokens) if tokens > 512 else _walled(), {})}"
+    serve(state, fragment=place, on_ready=lambda link, _: print(link(), flush=True))
 
 
 def rows() -> Iterator[Row]:
@@ -128,7 +128,7 @@ def _wall(browser: Any, there: There) -> Row:
             )
     median = statistics.median(times)
     return Row(
-        "wall of 12 layers × 12 heads × 512 tokens on screen, from asking for the trace",
+        "wall of 12 layers × 12 heads × 512 tokens on screen, from the request of the trace",
         "≤ 600 kB, ≤ 150 ms",
         "≤ 80 ms",
         f"{size / 1000:.0f} kB, {median:.0f} ms (slowest of 9: {max(times):.0f})",

@@ -1,4 +1,4 @@
-"""How fast pointers point and learn, beside the same models as eager loops over steps.
+"""Speed of pointer networks, decoding and training, against the same models as eager loops.
 
 `python -m benchmarks pointer`. Tours by the attention model of Kool et al. 2019 (three layers of
 128, eight heads, fresh weights); the teacher-forced LSTM pointer of Vinyals et al. 2015 (256 units,
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from benchmarks import pointer_eager
 from benchmarks.measure import Race, Row, in_words, race
-from regard.data.instances import Instances
+from regard.data.geometry.instances import Instances
 from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
-from regard.recipes.pointing.learning import reinforced
-from regard.train.graphs import Replayed
+from regard.recipes.pointer.loss import reinforce_loss
+from regard.train.cuda_graphs import GraphedCallable
 
 ROWS, POINTS = 128, 50
 
@@ -37,14 +37,17 @@ def rows() -> list[Row]:
 
 
 def _greedy(dtype: torch.dtype) -> Row:
-    """Ten thousand tours of a hundred cities, read beforehand."""
+    """Ten thousand tours of a hundred cities, encoded beforehand."""
     model, points, lengths = _tours("cuda", 10_000, 100)
     with torch.no_grad():
-        read = model.read(points, lengths)
+        read = model.encode(points, lengths)
         read = type(read)(*(x.to(dtype) if x.is_floating_point() else x for x in read))
         model.to(dtype)
         raced = race(
-            lambda: model.walked(read), lambda: pointer_eager.toured(model, read), rounds=3, warm=1
+            lambda: model.decode_tours(read),
+            lambda: pointer_eager.toured(model, read),
+            rounds=3,
+            warm=1,
         )
     name = str(dtype).removeprefix("torch.")
     claim = f"greedy decoding of 10,000 tours of 100 cities, {name}"
@@ -56,28 +59,28 @@ def _answered() -> Row:
     model, points, lengths = _tours("cpu", 256, 50)
     with torch.no_grad():
         raced = race(
-            lambda: model.walked(model.read(points, lengths)),
+            lambda: model.decode_tours(model.encode(points, lengths)),
             lambda: pointer_eager.toured(model, pointer_eager.read(model, points)),
             rounds=9,
         )
-    claim = f"greedy tours of 50 cities, 256 at a time, reading included; {_cores()}"
+    claim = f"greedy tours of 50 cities, 256 at a time, encoding included; {_cores()}"
     return _row(claim, "≥ 1.5 × eager", "≥ 3 ×", raced, 1.5, 256)
 
 
 def _decoded() -> Row:
-    """The same, read beforehand."""
+    """The same, encoded beforehand."""
     model, points, lengths = _tours("cpu", 256, 50)
     with torch.no_grad():
-        read = model.read(points, lengths)
+        read = model.encode(points, lengths)
         raced = race(
-            lambda: model.walked(read), lambda: pointer_eager.toured(model, read), rounds=9
+            lambda: model.decode_tours(read), lambda: pointer_eager.toured(model, read), rounds=9
         )
-    return _row(f"the same, read beforehand; {_cores()}", "", "", raced, 0, 256)
+    return _row(f"the same, encoded beforehand; {_cores()}", "", "", raced, 0, 256)
 
 
 def _learning(device: str, *, recorded: bool) -> Row:
     """Forward and backward of the LSTM pointer, all steps known."""
-    config = PointerNetworkConfig(follows="each")
+    config = PointerNetworkConfig(pointing_rule="permutation")
     ours, theirs = (PointerNetwork(config).to(device) for _ in range(2))
     points, lengths = torch.rand(ROWS, POINTS, 2), torch.full((ROWS,), POINTS)
     batch = Instances(points, lengths, torch.rand(ROWS, POINTS).argsort(1)).to(device)
@@ -87,25 +90,25 @@ def _learning(device: str, *, recorded: bool) -> Row:
 
     learn: Callable[[Any], Any] = _learnt(ours, ours)
     if recorded:
-        learn = Replayed(lambda given, learn=learn: (learn(given),))
+        learn = GraphedCallable(lambda given, learn=learn: (learn(given),))
         for _ in range(3):
             learn(batch)
     loop = _learnt(theirs, eager)
     raced = race(lambda: learn(batch), lambda: loop(batch), rounds=9)
-    how = ", recorded" if recorded else ""
-    claim = f"teacher-forced learning of the LSTM pointer{how}; batch {ROWS}, {POINTS} points"
+    how = ", as a CUDA graph" if recorded else ""
+    claim = f"teacher-forced training of the LSTM pointer{how}; batch {ROWS}, {POINTS} points"
     must = "≥ 5 × eager" if device == "cuda" and recorded else ""
     return _row(claim, must, "", raced, 5 if must else 0, 1)
 
 
 def _reinforced() -> Row:
-    """Draw tours from every city and learn from them, as the recipe does, but for the recording."""
+    """Draw tours from every city and learn from them, as the recipe does, without a CUDA graph."""
     model, points, lengths = _tours("cuda", 64, 100)
     batch = Instances(points, lengths, lengths[:, None][:, :0])
 
     def learn() -> None:
         with torch.autocast("cuda", torch.bfloat16):
-            loss = reinforced(model, batch)
+            loss = reinforce_loss(model, batch)
         loss.backward()
 
     def eager() -> None:
@@ -120,21 +123,21 @@ def _reinforced() -> Row:
 
 def _stepwise(model: AttentionPointer, batch: Instances) -> Tensor:
     """The same as a loop: each step is drawn and followed by autograd, as POMO's code does."""
-    from regard.recipes.pointing.learning import lengths
+    from regard.recipes.pointer.loss import tour_lengths
 
     B, N = batch.points.shape[:2]
-    read = model.read(batch.points, batch.lengths)
+    read = model.encode(batch.points, batch.lengths)
     at = torch.arange(N, device=batch.points.device).expand(B, N)
     first, tours, said = at, [at], []
     left = torch.ones(B, N, N, dtype=torch.bool, device=at.device).scatter(2, at[..., None], False)
     for _ in range(N - 1):
-        shares = model.touring(read, model.touring.queries(read, first, at), left).float()
+        shares = model.decoder(read, model.decoder.queries(read, first, at), left).float()
         shares = shares.softmax(-1)
         at = shares.flatten(0, 1).multinomial(1).view(B, N)
         said.append(shares.gather(2, at[..., None])[..., 0].log())
         left = left.scatter(2, at[..., None], False)
         tours.append(at)
-    cost = lengths(batch.points, torch.stack(tours, 2))
+    cost = tour_lengths(batch.points, torch.stack(tours, 2))
     return ((cost - cost.mean(1, keepdim=True)) * torch.stack(said).sum(0)).mean()
 
 

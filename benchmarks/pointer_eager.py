@@ -8,26 +8,29 @@ import torch
 from torch import Tensor, nn
 
 from regard.layers.norms import PointNorm
-from regard.layers.touring import Places
+from regard.layers.tour_decoder import PointTables
 from regard.models.attention_pointer import AttentionPointer
 from regard.models.pointer_network import PointerNetwork
 
 
-def read(model: AttentionPointer, points: Tensor) -> Places:
+def read(model: AttentionPointer, points: Tensor) -> PointTables:
     """What is known of points (B, N, 2) that fill their rows, an operation after the other."""
     x, H = model.embed(points), model.config.heads
     B, N, E = x.shape
     for block in model.blocks:
-        own = block.own
+        attention = block.self_attention
         q, k, v = (
             part(x).view(B, N, H, E // H).transpose(1, 2)
-            for part in (own.query, own.key, own.value)
+            for part in (attention.query, attention.key, attention.value)
         )
         weights = (q @ k.mT / (E // H) ** 0.5).softmax(-1)
-        x = x + own.out((weights @ v).transpose(1, 2).reshape(B, N, E))
-        x = _normed(x, block.own_norm)
-        x = _normed(x + block.think.out(torch.relu(block.think.inner(x))), block.think_norm)
-    return model.touring.places(x, torch.full((B,), N, device=x.device))
+        x = x + attention.out((weights @ v).transpose(1, 2).reshape(B, N, E))
+        x = _normed(x, block.self_attention_norm)
+        x = _normed(
+            x + block.feed_forward.out(torch.relu(block.feed_forward.inner(x))),
+            block.feed_forward_norm,
+        )
+    return model.decoder.point_tables(x, torch.full((B,), N, device=x.device))
 
 
 def _normed(x: Tensor, norm: PointNorm) -> Tensor:
@@ -38,13 +41,13 @@ def _normed(x: Tensor, norm: PointNorm) -> Tensor:
     return flat.view_as(x)
 
 
-def toured(model: AttentionPointer, places: Places) -> Tensor:
+def toured(model: AttentionPointer, places: PointTables) -> Tensor:
     """Greedy tours (B, N), a step at a time, as in the code of Kool et al. 2019."""
     (B, N, E), H = places.keys.shape, model.config.heads
     keys, values = (x.view(B, N, H, E // H).transpose(1, 2) for x in (places.keys, places.values))
     visited = torch.zeros(B, N, dtype=torch.bool, device=keys.device)
     rows, tours = torch.arange(B, device=keys.device), []
-    query, first = model.touring.begun(places), places.first[:, 0]
+    query, first = model.decoder.initial_query(places), places.first[:, 0]
     for step in range(N):
         q = query.view(B, 1, H, E // H).transpose(1, 2)
         scores = q @ keys.mT / (E // H) ** 0.5
@@ -56,7 +59,7 @@ def toured(model: AttentionPointer, places: Places) -> Tensor:
         visited = visited.scatter(1, chosen[:, None], True)
         tours.append(chosen)
         first = places.first[rows, chosen] if step == 0 else first
-        query = places.fixed + first + places.last[rows, chosen]
+        query = places.fixed_context + first + places.last[rows, chosen]
     return torch.stack(tours, 1)
 
 
@@ -64,7 +67,7 @@ def log_probability(
     model: PointerNetwork, points: Tensor, lengths: Tensor, answers: Tensor
 ) -> Tensor:
     """What `model.forward` gives for whole answers (B, T), a step of the decoder at a time."""
-    read = model.read(points, lengths)
+    read = model.encode(points, lengths)
     (cell,), hidden, found = model.cells, read.hidden, []
     assert model.pointer is not None
     B, T = answers.shape

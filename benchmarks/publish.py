@@ -22,8 +22,8 @@ from typing import Any
 import torch
 
 from regard import load, zoo
-from regard.asking import RECIPES
-from regard.config import restored
+from regard.cli.resolve import RECIPES
+from regard.config import from_json
 from regard.data import licences
 from regard.train.runs import hardware
 
@@ -75,23 +75,23 @@ def seed_choice(
         SystemExit: it was chosen, and another seed is better.
     """
     training = card["settings"]["training"]
-    watch, sign = training["watch"], 1 if training["best"] == "lowest" else -1
-    numbers = {each["seed"]: each["development"][watch] for each in (card, *others)}
+    monitor, sign = training["monitor"], 1 if training["monitor_mode"] == "lowest" else -1
+    numbers = {each["seed"]: each["development"][monitor] for each in (card, *others)}
     seed, best = card["seed"], min(numbers, key=lambda seed: sign * numbers[seed])
-    how = f"the best of {len(numbers)} seeds by {watch} of development data"
+    how = f"the best of {len(numbers)} seeds by {monitor} of development data"
     if is_default:
         how = f"seed {seed} is the default of the recipe, and was not chosen by any number"
     elif best != seed:
         raise SystemExit(
-            f"publish: expected the seed that is best by {watch} of development data, {best} with "
-            f"{numbers[best]:.4g}, got seed {seed} with {numbers[seed]:.4g}"
+            f"publish: expected the seed that is best by {monitor} of development data, {best} "
+            f"with {numbers[best]:.4g}, got seed {seed} with {numbers[seed]:.4g}"
         )
     elif not others:
         how = f"seed {best}, the only one that was trained"
     return {
         "seeds": sorted(numbers),
         "development": {
-            "measure": watch,
+            "measure": monitor,
             "numbers": {str(seed): numbers[seed] for seed in sorted(numbers)},
         },
         "how": how,
@@ -102,8 +102,8 @@ def _measured(folder: Path) -> dict[str, Any]:
     """The numbers of a stored model, and what they were measured on."""
     stored = load(folder)
     recipe = import_module(RECIPES[stored.card["recipe"]][0])
-    config = restored(recipe.Config, stored.card["settings"])
-    numbers = recipe.known(stored, config, folder)
+    config = from_json(recipe.Config, stored.card["settings"])
+    numbers = recipe.card_metrics(stored, config, folder)
     return {**numbers, "hardware": hardware()}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import lengths
-from regard.asking import RECIPES
+from regard.cli.resolve import RECIPES
 from regard.train import results
 from regard.view import save_figure
 
@@ -36,7 +36,7 @@ def kept(folder: Path, docs: Path = DOCS) -> Path:
 
 def page(docs: Path = DOCS) -> str:
     """The page of all tables that are kept; what is no table is left where it is."""
-    return results.page([_pictured(_noted(table)) for table in tables(docs)])
+    return results.page_markdown([_pictured(_noted(table)) for table in tables(docs)])
 
 
 def pictures(docs: Path = DOCS) -> list[Path]:
@@ -56,7 +56,7 @@ def _noted(table: dict[str, Any]) -> dict[str, Any]:
     """The table with what its recipe says of it today."""
     if table["recipe"] not in RECIPES:
         return table
-    return results.noted(table, import_module(RECIPES[table["recipe"]][0]))
+    return results.with_notes(table, import_module(RECIPES[table["recipe"]][0]))
 
 
 def _pictured(table: dict[str, Any]) -> dict[str, Any]:

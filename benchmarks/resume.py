@@ -21,7 +21,7 @@ from regard.train import Optimizer, Schedule, Training, fit
 STEPS = 100
 FIT = (sys.executable, "-m", "benchmarks.resume", "--train")
 REGARD = (sys.executable, "-m", "regard", "train")
-EVERY = ("training.report_every=3", "training.save_every=1", "training.judge_every=20")
+EVERY = ("training.report_every=3", "training.save_every=1", "training.validate_every=20")
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,13 @@ def train(run: Path) -> None:
         optimizer=Optimizer("adamw", rate=0.01),
         schedule=Schedule("cosine", warmup=10),
         accumulate=2,
-        average=0.9,
+        ema_decay=0.9,
         device="cpu",
-        judge_every=7,
+        validate_every=7,
         save_every=1,
         report_every=5,
     )
-    fit(Model(), loss, Words(), training, run=run, judge=judge, resume=True)
+    fit(Model(), loss, Words(), training, run=run, validate=judge, resume=True)
 
 
 FITTED = Victim(

@@ -1,4 +1,4 @@
-"""What the default translator reaches with attention and without.
+"""BLEU of the default translator with attention and without.
 
     python -m benchmarks.sample
 
@@ -13,9 +13,9 @@ from typing import Any
 from benchmarks.measure import machine
 from regard import load
 from regard.config import override
-from regard.data.corpus import Corpus, facts
+from regard.data.text.corpus import Corpus, split_fingerprint
 from regard.recipes import translate
-from regard.recipes.translate.searching import PENALTY
+from regard.recipes.translate.search import LENGTH_PENALTY
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 BEAM = 5
@@ -24,7 +24,7 @@ LINES = {
     "additive attention, the default": [],
     "additive attention, seed 1": ["training.seed=1"],
     "additive attention, seed 2": ["training.seed=2"],
-    "no attention, the state handed over, as many steps": ["model.attention=none"],
+    "no attention, encoder state to decoder, as many steps": ["model.attention=none"],
     "no attention, at least as much time": ["model.attention=none", "training.steps=1800"],
     "no attention, one context at every step, as many steps": ["model.attention=context"],
     "one context, at least as much time": ["model.attention=context", "training.steps=1800"],
@@ -32,11 +32,11 @@ LINES = {
 HEAD = """# The default translator
 
 Written by `python -m benchmarks.sample`; no number here is typed by hand. Short English-French
-pairs of Tatoeba: {train:,} to learn from, {development:,} to choose by and {test:,} to judge by,
-with no sentence of either language on two sides. BLEU and chrF in points, by sacreBLEU, on the
-{test:,}; loss in nats a token. Decoding is greedy, and in "beam {beam}" by so many beams with a
-length penalty of {penalty:g}, which was chosen on the {development:,}. Seconds are those of the
-training, judging and checkpoints with it.
+pairs of Tatoeba: {train:,} for training, {development:,} for development and {test:,} for the test.
+No sentence of either language is in two parts. BLEU and chrF are in points, by sacreBLEU, on the
+test pairs; loss is in nats a token. Decoding is greedy; the column "beam {beam}" has beam width
+{beam} and a length penalty of {penalty:g}, chosen on the development pairs. Seconds are those of
+the training, with validation and checkpoints.
 """
 
 
@@ -62,7 +62,7 @@ def page(found: dict[str, Any]) -> str:
     head = (
         f"| | BLEU | beam {BEAM} | chrF | loss | seconds | command |\n|---|---|---|---|---|---|---|"
     )
-    about = HEAD.format(**found["pairs"], beam=BEAM, penalty=PENALTY)
+    about = HEAD.format(**found["pairs"], beam=BEAM, penalty=LENGTH_PENALTY)
     return "\n".join([about, f"{told} · commit {found['commit']}", "", head, *rows, ""])
 
 
@@ -72,7 +72,7 @@ def main() -> None:
     for name, settings in LINES.items():
         lines[name] = measured(settings)
         print(f"{name}: {lines[name]}", flush=True)
-    parts = facts(Corpus().parts())
+    parts = split_fingerprint(Corpus().load_split())
     counts = {name: parts[name] for name in ("train", "development", "test")}
     found = {**machine(), "pairs": counts, "lines": lines}
     RESULTS.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 
 import regard
-from benchmarks.additive_card import DECODING, FLOAT, MAIN, Size, attended, runner
+from benchmarks.additive_gpu import DECODING, FLOAT, MAIN, Size, attended, runner
 from benchmarks.measure import Row, race
 
 ON_CPU = Size(2, 512, 512, 256, torch.float32)

@@ -1,4 +1,4 @@
-"""What the server bears: many clients at once, and how soon a lesson and a wall are answered."""
+"""The server under load: many clients at once, and the latency of a lesson and of a wall."""
 
 import http.client
 import json
@@ -28,12 +28,12 @@ LESSONS = ("softmax", "dictionary", "scoring", "masking")
 def house() -> None:
     """A server with one trace of 12 × 12 × 512 × 512, and the lessons; prints where it is."""
     from regard.view.lessons import LESSONS
-    from regard.view.serving.desk import Desk
-    from regard.view.serving.start import serve
+    from regard.view.server.app_state import AppState
+    from regard.view.server.start import serve
 
-    desk = Desk({}, LESSONS, lambda line: print(line, file=sys.stderr, flush=True))
-    place = f"#/t/{desk.keep(_walled(), {})}"
-    serve(desk, place=place, ready=lambda link, _: print(link(), flush=True))
+    state = AppState({}, LESSONS, lambda line: print(line, file=sys.stderr, flush=True))
+    place = f"#/t/{state.store_trace(_walled(), {})}"
+    serve(state, fragment=place, on_ready=lambda link, _: print(link(), flush=True))
 
 
 @dataclass
@@ -176,7 +176,7 @@ def _lessons(server: Server) -> Row:
         client.ask(f"/api/lessons/{LESSONS[n % len(LESSONS)]}", json.dumps(numbers))
     median, late = _median_and_late(client.seconds)
     return Row(
-        "a lesson asked and answered, one client",
+        "the answer of a lesson, one client",
         "≤ 100 ms",
         "50 ms",
         f"median {in_words(median)}, 95 % within {in_words(late)}; {len(client.errors)} errors",
@@ -193,7 +193,7 @@ def _wall(server: Server) -> Row:
         took.append(time.perf_counter() - began)
     median, late = _median_and_late(took)
     return Row(
-        f"all a page needs for the wall of {LAYERS} × {HEADS} heads × {TOKENS} tokens",
+        f"all requests of a page for the wall of {LAYERS} × {HEADS} heads × {TOKENS} tokens",
         "≤ 600 kB, ≤ 150 ms",
         "≤ 80 ms",
         f"{size / 1000:.0f} kB, median {in_words(median)}, 95 % within {in_words(late)}",

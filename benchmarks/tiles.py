@@ -5,16 +5,16 @@ from typing import Any
 
 from benchmarks.additive import ours
 from benchmarks.measure import in_words, race
-from regard.kernels import additive_tiled
+from regard.kernels.additive import reference_tiled
 
-KEPT = additive_tiled.TILE["cpu"]
+KEPT = reference_tiled.TILE_BYTES["cpu"]
 
 
 def at(size: int, run: Callable[[], Any]) -> Callable[[], Any]:
     """`run` with tiles of `size` bytes."""
 
     def sized() -> Any:
-        additive_tiled.TILE["cpu"] = size
+        reference_tiled.TILE_BYTES["cpu"] = size
         return run()
 
     return sized

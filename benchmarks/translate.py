@@ -16,28 +16,28 @@ from benchmarks import translate_peers as peers
 from benchmarks.measure import Row, in_words
 from benchmarks.translate_peers import Peer, Timed
 from regard import decode
-from regard.layers import products
-from regard.layers.products import Make
-from regard.layers.ready import prepared
+from regard.fast_decode import packed_linear
+from regard.fast_decode.packed_linear import LinearFactory
+from regard.fast_decode.prepare import prepare_for_cpu_decode
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
 B, S, STEPS, V = 64, 20, 30, 10_000
 BEGIN, END = 2, 3
-SIZES = {"vocabulary": V, "width": 256, "heads": 8, "layers": 4, "inner": 1024}
+SIZES = {"vocabulary": V, "width": 256, "heads": 8, "layers": 4, "feed_forward_width": 1024}
 # 9.9 million parameters; JoeyNMT's has 10.2, since its output is as wide as its states
 RNN = {"vocabulary": V, "embedding": 256, "width": 512, "alignment": 512, "readout": 256}
 JOEY = {"vocabulary": V, "embedding": 256, "width": 384}
 ROUNDS = 15
-HUGGING_FACE = "Hugging Face, the quickest of its caches and compiled"
+HUGGING_FACE = "the fastest form of Hugging Face"
 
 
 class Endless:
     """A model that never says the end; on a CPU, with its weights made ready."""
 
-    def __init__(self, model: nn.Module, make: Make = products.packed):
+    def __init__(self, model: nn.Module, make: LinearFactory = packed_linear.packed):
         on_card = next(model.parameters()).is_cuda
-        self._model = model if on_card else prepared(model, make)
+        self._model = model if on_card else prepare_for_cpu_decode(model, make)
         self.start = self._model.start
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -81,7 +81,7 @@ def _transformer() -> list[Row]:
         for kind in ("float32", "int8"):
             raced[f"CTranslate2 {kind}"] = peers.ctranslate2(marian, tokens, STEPS, kind)
     ours = peers.timed(_greedy(model, tokens))
-    eight = peers.timed(_greedy(model, tokens, products.int8))
+    eight = peers.timed(_greedy(model, tokens, packed_linear.int8))
     claims = [
         (ours, "float32", HUGGING_FACE, "≥ 1.7 ×", "2.5 ×", 1.7),
         (eight, "int8", HUGGING_FACE, "", "2.5 ×", 0.0),
@@ -101,8 +101,9 @@ def _transformer() -> list[Row]:
 
 
 def _beams() -> list[Row]:
-    card = torch.cuda.is_available()
-    where, dtype = ("cuda", torch.bfloat16) if card else ("cpu", torch.float32)
+    on_gpu = torch.cuda.is_available()
+    where, dtype = ("cuda", torch.bfloat16) if on_gpu else ("cpu", torch.float32)
+    device = "one GPU" if on_gpu else "two CPU cores"
     model = Transformer(TransformerConfig(**SIZES)).eval().to(where, dtype)
     rows = []
     for batch, must in ((1, "≤ 4 ×"), (B, "≤ 4 ×")):
@@ -116,7 +117,7 @@ def _beams() -> list[Row]:
         each = " against ".join(_of(found[name], batch) for name in runs)
         rows.append(
             Row(
-                f"beam 5 over greedy, a batch of {batch}, {'card' if card else 'two CPU cores'}",
+                f"beam 5 over greedy, a batch of {batch}, {device}",
                 f"{must} the time",
                 "2 ×",
                 f"{times:.2f} × ({each})",
@@ -130,7 +131,7 @@ def _recurrent() -> list[Row]:
     model = Seq2Seq(Seq2SeqConfig(**RNN, tied=True)).eval()
     tokens = torch.randint(4, V - 2, (B, S))
     ours = peers.timed(_greedy(model, tokens))
-    eight = peers.timed(_greedy(model, tokens, products.int8))
+    eight = peers.timed(_greedy(model, tokens, packed_linear.int8))
     theirs = peers.joey(tokens, STEPS, **JOEY)
     claims = [(ours, "float32", "≥ 1.0 ×", "2 ×", 1.0), (eight, "int8", "", "2 ×", 0.0)]
     claim = "RNN with Bahdanau's attention, greedy, {}, two CPU cores, over JoeyNMT 2.3"
@@ -160,7 +161,7 @@ def fastest(raced: dict[str, Peer], *, rounds: int = 5) -> tuple[Timed, str]:
         f"{name} {peer if isinstance(peer, str) else in_words(found[name] / STEPS)}"
         for name, peer in raced.items()
     ]
-    return running[first], f"; raced: {first}; a step of each: {', '.join(each)}"
+    return running[first], f"; compared with: {first}; a step of each: {', '.join(each)}"
 
 
 def _against(
@@ -169,21 +170,23 @@ def _against(
     """A row for tokens a second over those of a peer, or one that says why there is none."""
     if isinstance(theirs, str):
         alone = turns({"ours": ours})["ours"]
-        return Row(claim, "", aim, f"not raced: {theirs}; ours {_rate(alone)}", True)
+        return Row(claim, "", aim, f"not compared: {theirs}; ours {_rate(alone)}", True)
     found = turns({"ours": ours, "theirs": theirs})
     times = found["theirs"] / found["ours"]
     measured = f"{times:.2f} × ({_rate(found['ours'])} against {_rate(found['theirs'])}){more}"
     return Row(claim, must, aim, measured, times >= least)
 
 
-def _greedy(model: nn.Module, tokens: Tensor, make: Make = products.packed) -> Callable[[], Any]:
-    endless = decode.Recorded(Endless(model, make))
+def _greedy(
+    model: nn.Module, tokens: Tensor, make: LinearFactory = packed_linear.packed
+) -> Callable[[], Any]:
+    endless = decode.CudaGraphCache(Endless(model, make))
     source = (tokens, torch.full_like(tokens[:, 0], S))
     return lambda: decode.greedy(endless, source, begin=BEGIN, end=END, longest=STEPS)
 
 
 def _beam(model: nn.Module, tokens: Tensor) -> Callable[[], Any]:
-    endless = decode.Recorded(Endless(model))
+    endless = decode.CudaGraphCache(Endless(model))
     source = (tokens, torch.full_like(tokens[:, 0], S))
     return lambda: decode.beam(endless, source, begin=BEGIN, end=END, longest=STEPS, width=5)
 

@@ -24,7 +24,7 @@ Peer = Timed | str
 
 
 def timed(run: Callable[[], Any]) -> Timed:
-    """The seconds that one run takes, the card's work included."""
+    """Seconds of one run, with the work of the GPU."""
 
     def once() -> float:
         if torch.cuda.is_available():
@@ -39,7 +39,7 @@ def timed(run: Callable[[], Any]) -> Timed:
 
 
 def missing(*names: str) -> str | None:
-    """The reason why a package of the `bench` extra cannot be raced, if it cannot be imported."""
+    """The reason why a package of the `bench` extra cannot be imported, or None."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -48,7 +48,7 @@ def missing(*names: str) -> str | None:
     return None
 
 
-def marian(*, vocabulary: int, width: int, heads: int, layers: int, inner: int) -> Any:
+def marian(*, vocabulary: int, width: int, heads: int, layers: int, feed_forward_width: int) -> Any:
     """Hugging Face's Marian of these sizes, with random weights; its last token is the padding."""
     from transformers import MarianConfig, MarianMTModel
 
@@ -60,8 +60,8 @@ def marian(*, vocabulary: int, width: int, heads: int, layers: int, inner: int) 
         decoder_layers=layers,
         encoder_attention_heads=heads,
         decoder_attention_heads=heads,
-        encoder_ffn_dim=inner,
-        decoder_ffn_dim=inner,
+        encoder_ffn_dim=feed_forward_width,
+        decoder_ffn_dim=feed_forward_width,
         activation_function="relu",
         scale_embedding=True,
         pad_token_id=vocabulary - 1,

@@ -1,4 +1,4 @@
-"""What a step of training costs on a card: ours, recorded, beside the loop of a textbook.
+"""The time of a training step on a GPU: ours, as a CUDA graph, against a textbook loop.
 
 Both sides learn from the same batch in bfloat16 where autocast says so, with one fused Adam.
 """
@@ -14,10 +14,10 @@ from torch.nn import functional as F
 from benchmarks.measure import Race, Row, race
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.train.graphs import Replayed
+from regard.train.cuda_graphs import GraphedCallable
 
 B, S, V = 128, 24, 10_000
-TRANSFORMER = {"width": 256, "heads": 8, "layers": 4, "inner": 1024}
+TRANSFORMER = {"width": 256, "heads": 8, "layers": 4, "feed_forward_width": 1024}
 RNN = {"embedding": 256, "width": 512, "alignment": 512, "readout": 256}
 
 Batch = tuple[Tensor, Tensor]
@@ -56,12 +56,12 @@ class Textbook(nn.Module):
 class Theirs(nn.Module):
     """PyTorch's own Transformer, with tied embeddings around it."""
 
-    def __init__(self, width: int, heads: int, layers: int, inner: int):
+    def __init__(self, width: int, heads: int, layers: int, feed_forward_width: int):
         super().__init__()
         self.words = nn.Embedding(V, width)
         self.places = nn.Parameter(torch.randn(S, width) * width**-0.5)
         self.inside = nn.Transformer(
-            width, heads, layers, layers, inner, dropout=0.1, batch_first=True
+            width, heads, layers, layers, feed_forward_width, dropout=0.1, batch_first=True
         )
         self.out = nn.Linear(width, V, bias=False)
         self.out.weight = self.words.weight
@@ -74,7 +74,7 @@ class Theirs(nn.Module):
 
 
 def rows() -> list[Row]:
-    """The claims about training, for a card."""
+    """The claims about training, for a GPU."""
     recurrent = race(
         _ours(Seq2Seq(Seq2SeqConfig(vocabulary=V, tied=True, **RNN))),
         _told(Textbook(**RNN)),
@@ -87,10 +87,10 @@ def rows() -> list[Row]:
         rounds=10,
         inner=5,
     )
-    how = f"{B} pairs of {S} tokens, bfloat16, one card"
+    how = f"{B} pairs of {S} tokens, bfloat16, one GPU"
     return [
         Row(
-            f"training an RNN with attention, {how}, over the loop of a textbook",
+            f"training an RNN with attention, {how}, over a textbook loop",
             "≥ 5 ×",
             "≥ 15 ×",
             _found(recurrent),
@@ -107,18 +107,18 @@ def rows() -> list[Row]:
 
 
 def _ours(model: Seq2Seq | Transformer) -> Callable[[], Any]:
-    """Steps of training that are recorded once and replayed, as `regard.train` does it."""
+    """Training steps captured once as a CUDA graph and replayed, as in `regard.train`."""
     model = model.cuda().train()
     lengths = torch.full((B,), S, device="cuda")
 
     def logits(batch: Batch) -> Tensor:
         return model((batch[0], lengths), batch[1])
 
-    return partial(Replayed(_work(model, logits)), _batch())
+    return partial(GraphedCallable(_work(model, logits)), _batch())
 
 
 def _told(model: nn.Module) -> Callable[[], Any]:
-    """Steps of training, told to the card one operation after the other."""
+    """Training steps with one launch for each operation."""
     model = model.cuda().train()
     return partial(_work(model, lambda batch: model(*batch)), _batch())
 

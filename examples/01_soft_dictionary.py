@@ -3,14 +3,14 @@
 import torch
 
 from regard import attend, look, selects
-from regard.functional.attention import itself
+from regard.functional.attention import self_attention
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
 # Three words as vectors: the first two are alike.
 x = torch.tensor([[[2.0, 0.0], [1.8, 0.4], [0.0, 2.0]]])
 print("Attention with nothing to learn, softmax(X Xᵀ) X:")
-print(itself(x)[0])
+print(self_attention(x)[0])
 print("Each row is now a blend of the rows like it. Words 0 and 1 have moved together.\n")
 
 # A Python dictionary finds a key that is equal. A soft one finds those that are alike.

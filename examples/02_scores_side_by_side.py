@@ -26,9 +26,9 @@ print("Two queries (lines), four keys (columns); · nothing is read, █ nearly 
 for name, score in choices.items():
     with look() as seen:
         attend(q, k, v, score=score)
-    sight = seen["attend.0"]
-    print(f"{name}, run by {sight.why.backend}")
-    for drawn, row in zip(sight.draw().split(), sight.weights()[0, 0].tolist(), strict=True):
+    record = seen["attend.0"]
+    print(f"{name}, run by {record.why.backend}")
+    for drawn, row in zip(record.draw().split(), record.weights()[0, 0].tolist(), strict=True):
         print(f"  {drawn}  ", *(f"{weight:.2f}" for weight in row))
 
 

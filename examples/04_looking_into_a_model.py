@@ -34,13 +34,13 @@ with torch.no_grad():
 print("Every attention has the name of its module:", seen.names())
 print("The output is the same, bit for bit:", out.equal(unseen))
 
-sight = seen["blocks.1.own"]
+record = seen["blocks.1.self_attention"]
 print("\nBlock 1, head 2, drawn:")
-print(sight.draw(head=2))
-print("Query 7 of head 2 alone:", sight.rows(batch=0, head=2, queries=7)[0])
-print("Its two best keys:", sight.top(2).keys[0, 2, 7].tolist())
-print("How widely each head looks, in nats:", sight.entropy()[0].mean(-1))
-print("What ran:", sight.why.backend)
+print(record.draw(head=2))
+print("Query 7 of head 2 alone:", record.rows(batch=0, head=2, queries=7)[0])
+print("Its two best keys:", record.top(2).keys[0, 2, 7].tolist())
+print("How widely each head looks, in nats:", record.entropy()[0].mean(-1))
+print("What ran:", record.why.backend)
 
 print("\nA model that has never heard of Regard:")
 if importlib.util.find_spec("transformers") is None:

@@ -23,10 +23,10 @@ for name, score in choices.items():
     with look(layer) as seen:
         layer(x, rule=rules.causal).sum().backward()
     learned = sum(p.numel() for p in score.parameters()) if hasattr(score, "parameters") else 0
-    sight = seen["MultiHead"]
+    record = seen["MultiHead"]
     print(
-        f"  {name:27} {sight.why.backend:8} learns {learned:4} numbers more, "
-        f"looks {sight.entropy().mean():.2f} nats wide"
+        f"  {name:27} {record.why.backend:8} learns {learned:4} numbers more, "
+        f"looks {record.entropy().mean():.2f} nats wide"
     )
 
 layer = MultiHead(width, heads)

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and mypy, who read and do not run
     from regard import layers, view
-    from regard.door import attend, log_probability, logits, use_backend, weigh, why
+    from regard.dispatch import (
+        attend,
+        log_probability,
+        logits,
+        use_backend,
+        weigh,
+        why,
+    )
     from regard.functional import biases, edits, rules, scores, selects
     from regard.looking import edit, look
     from regard.zoo import load
@@ -49,7 +56,7 @@ _MODULES = {
     "selects": "regard.functional.selects",
 }
 _FUNCTIONS = {
-    "regard.door": ("attend", "log_probability", "logits", "use_backend", "weigh", "why"),
+    "regard.dispatch": ("attend", "log_probability", "logits", "use_backend", "weigh", "why"),
     "regard.looking": ("edit", "look"),
 }
 
@@ -74,7 +81,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-class _Short:
+class _ShortPathFinder:
     """Finds `regard.rules`, so that `from regard.rules import causal` works, in its one home."""
 
     @staticmethod
@@ -83,7 +90,7 @@ class _Short:
     ) -> ModuleSpec | None:
         package, _, last = name.rpartition(".")
         here = package == __name__ and last in _MODULES
-        return ModuleSpec(name, _Short) if here else None  # type: ignore[arg-type]
+        return ModuleSpec(name, _ShortPathFinder) if here else None  # type: ignore[arg-type]
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> None:
@@ -97,4 +104,4 @@ class _Short:
 
 
 # Last in line: only asked for what is not a file here.
-sys.meta_path.append(_Short)
+sys.meta_path.append(_ShortPathFinder)

@@ -2,6 +2,6 @@
 
 import sys
 
-from regard.cli import main
+from regard.cli.main import main
 
 sys.exit(main())

@@ -22,8 +22,8 @@ if not ALONE:
     os.environ["OMP_NUM_THREADS"] = "1"
 
 # Triton reads the source of a kernel: the shape checks must not be wrapped around it.
-KERNELS = (Path(__file__).parent.parent / "regard" / "kernels").glob("*.py")
-KERNELS = {f"regard.kernels.{p.stem}" for p in KERNELS if "@triton.jit" in p.read_text()}
+KERNELS = (Path(__file__).parent.parent / "regard" / "kernels").rglob("triton/*.py")
+KERNELS = {".".join(p.with_suffix("").parts[-5:]) for p in KERNELS}
 for hook in [x for x in sys.meta_path if hasattr(x, "should_instrument")]:
     checks = hook.should_instrument
     hook.should_instrument = lambda name, checks=checks: name not in KERNELS and checks(name)
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items):
         return
     for item in items:
         if item.get_closest_marker("gpu"):
-            item.add_marker(pytest.mark.skip(reason="needs a CUDA card"))
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU"))
 
 
 def skip_reasons(reports):

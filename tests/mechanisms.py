@@ -84,7 +84,9 @@ SCORES = {
     "one's own": lambda s: closeness,
 }
 # Scores that are a dot product once q and k are projected, so that fused kernels take them.
-FUSED = [name for name, made in SCORES.items() if isinstance(made(Sizes()), scores.folds)]
+FUSED = [
+    name for name, made in SCORES.items() if isinstance(made(Sizes()), scores.DOT_PRODUCT_SCORES)
+]
 # Scores that depend on the content of q and k alone, not on where they stand.
 PLACELESS = [n for n in SCORES if not n.startswith(("location", "relative", "factors"))]
 
@@ -102,7 +104,7 @@ DRAWN = {"sampled": lambda s: selects.sampled(torch.Generator().manual_seed(3))}
 # Selects whose rows need not sum to one.
 LOSSY = ["gaussian"]
 # Selects that judge a row by its seen scores alone, so that chunks take them.
-LOCAL = [name for name, made in SELECTS.items() if selects.local(made(Sizes()))]
+LOCAL = [name for name, made in SELECTS.items() if selects.is_position_independent(made(Sizes()))]
 # Selects without a useful gradient of the scores.
 FLAT = ["hard", "straight_through"]
 
@@ -132,8 +134,10 @@ NEAR = ["window", "narrow window", "around"]
 
 BIASES = {
     "alibi": lambda s: biases.alibi(s.H),
-    "relative": lambda s: biases.relative(torch.randn(s.H, 8), farthest=6),
-    "relative behind": lambda s: biases.relative(torch.randn(s.H, 4), ahead=False, farthest=6),
+    "relative": lambda s: biases.relative(torch.randn(s.H, 8), max_distance=6),
+    "relative behind": lambda s: biases.relative(
+        torch.randn(s.H, 4), bidirectional=False, max_distance=6
+    ),
     "tensor (B, H, Q, K)": lambda s: torch.randn(s.full),
     "tensor (H, 1, K)": lambda s: torch.randn(s.H, 1, s.K),
     "tensor (Q, 1)": lambda s: torch.randn(s.Q, 1),

@@ -22,7 +22,7 @@ def python(*lines: str) -> str:
 
 
 def test_importing_the_package_loads_neither_torch_nor_numpy():
-    seen = "print({'torch', 'numpy', 'jaxtyping', 'regard.door'} & set(sys.modules))"
+    seen = "print({'torch', 'numpy', 'jaxtyping', 'regard.dispatch'} & set(sys.modules))"
     assert python("import sys, regard", "regard.__version__", seen) == "set()"
 
 

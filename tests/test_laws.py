@@ -23,9 +23,9 @@ from regard import (
     weigh,
     why,
 )
-from regard.functional.biases import added, placed
+from regard.functional.biases import bias_tensor, bind
 from regard.functional.rules import dense
-from regard.kernels import chunked
+from regard.kernels.backends import chunked
 from tests.mechanisms import (
     BIASES,
     FLAT,
@@ -56,9 +56,9 @@ HALF = [torch.bfloat16, torch.float16]
 @pytest.fixture(scope="module", autouse=True)
 def tile_everything():
     """Calls as small as these would not be tiled otherwise."""
-    before, chunked.FEW = chunked.FEW, 0
+    before, chunked.UNTILED_MAX_TERMS = chunked.UNTILED_MAX_TERMS, 0
     yield
-    chunked.FEW = before
+    chunked.UNTILED_MAX_TERMS = before
 
 
 def run(call: Asked, backend: str, *qkv: torch.Tensor, **others) -> torch.Tensor:
@@ -616,7 +616,7 @@ def test_log_probability_is_that_of_log_softmax_gradients_too(pairs, backend, pl
     assume(s.Q)
     q, k, index = call.q.requires_grad_(), call.k.requires_grad_(), torch.randint(0, 7, s.full[:3])
     with pytest.MonkeyPatch.context() as patch, use_backend(backend):
-        patch.setattr("regard.kernels.chunked.PAIRS", pairs)
+        patch.setattr("regard.kernels.backends.chunked.CHUNK_MAX_PAIRS", pairs)
         ours = log_probability(q, k, index, **call.named)
     scores = logits(q, k, **call.named)
     chosen = scores.gather(-1, index[..., None])[..., 0]
@@ -655,5 +655,5 @@ def test_dropout_drops_its_share_and_keeps_the_mean(backend):
 @pytest.mark.parametrize("bias", BIASES)
 def test_every_bias_is_added_to_the_score(bias):
     call = asked(Sizes(), bias=bias)
-    extra = added(placed(call.named["bias"], 2, 3, 5, 7), 2, 3, 5, 7)
+    extra = bias_tensor(bind(call.named["bias"], 2, 3, 5, 7), 2, 3, 5, 7)
     assert_same([logits(call.q, call.k, bias=call.named["bias"])], [logits(call.q, call.k) + extra])

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from regard import asking
 from regard.recipes import translate
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-# At the beginning of a line or of a piece of code, up to its end or to a comment.
-COMMAND = re.compile(r"(?:^|`)regard train translate\b([^`#\n]*)", re.MULTILINE)
 
 
 def pages():
@@ -45,24 +42,6 @@ def test_blocks_share_names_and_a_failure_points_at_its_line(tmp_path):
         run(page)
     last = failure.traceback[-1]
     assert (Path(last.path), last.lineno + 1) == (page, 8)
-
-
-def commands():
-    """What stands behind `regard train translate` on any page, where it is meant word by word."""
-    for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]:
-        for given in dict.fromkeys(map(str.strip, COMMAND.findall(path.read_text()))):
-            if not any(sign in given for sign in ("NAME", "…")):
-                yield pytest.param(given, id=f"{path.stem}: {given}")
-
-
-@pytest.mark.parametrize("given", list(commands()))
-def test_every_training_on_a_page_can_be_asked_for(given, tmp_path):
-    settings = [word for word in given.split() if "=" in word]
-    grid, settings = asking.apart("grid", settings)
-    if grid is None:
-        asking.settled("translate", None, settings)
-    else:
-        asking.planned("translate", grid, settings, tmp_path, None)
 
 
 def test_the_results_of_the_readme_are_those_that_were_measured():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regard import cli
+from regard.cli import main
 
 pytest.importorskip("sacrebleu")
 
@@ -27,7 +27,7 @@ def regard(capsys):
     """A command of the real program, and the JSON object that it answers."""
 
     def run(*words):
-        code = cli.main([*map(str, words), "--json"])
+        code = main.main([*map(str, words), "--json"])
         out, err = capsys.readouterr()
         assert code == 0, err
         return json.loads(out)
@@ -49,7 +49,7 @@ def test_a_model_is_trained_measured_used_and_looked_into(regard, capsys, folder
     assert {"seed", "hardware", "bleu", "loss"} <= measured.keys()
     assert len(regard("predict", run, "the cat sees a dog", "--beam", 3)["candidates"]) == 3
     if attention == "none":
-        assert cli.main(["look", str(run), "the cat sees a dog"]) == 1
+        assert main.main(["look", str(run), "the cat sees a dog"]) == 1
         assert "looks at nothing" in capsys.readouterr().err
         assert regard("why", run, "the cat sees a dog") == {}
     else:
@@ -61,10 +61,10 @@ def test_what_was_left_out_is_told_and_a_refused_resume_leaves_the_run_whole(
     folder, capsys, regard
 ):
     settings = [*TINY.split(), f"data.pairs={folder / 'pairs.tsv'}"]
-    assert cli.main(["train", "translate", *settings, "--out", str(folder / "told")]) == 0
+    assert main.main(["train", "translate", *settings, "--out", str(folder / "told")]) == 0
     told = capsys.readouterr().err
     assert "pairs.tsv: 64 pairs; skipped no tab (1, first on line 65)" in told
     assert "24 to learn from, 20 to choose by, 20 to judge by" in told
-    assert cli.main(["train", "--resume", str(folder / "told"), "model.width=8"]) == 1
+    assert main.main(["train", "--resume", str(folder / "told"), "model.width=8"]) == 1
     assert "only training.… may change" in capsys.readouterr().err
     assert regard("train", "--resume", folder / "told")["stopped"] == "finished"

@@ -18,43 +18,31 @@ FOLDERS = ("regard", "tests", "examples", "benchmarks")
 # Each part of regard, and the parts it may import. Read it top to bottom: nothing points up.
 MAY_IMPORT = {
     "check": set(),
-    "meant": set(),
-    "annotations": set(),
-    "config": {"meant", "annotations"},
-    "files": set(),
-    "mkl": set(),
-    "onednn": set(),
-    "recording": set(),
-    "compiling": set(),
-    "functional": {"check", "onednn", "functional"},
-    "kernels": {"check", "compiling", "onednn", "functional", "kernels"},
+    "config": {"config"},
+    "runtime": set(),
+    "functional": {"check", "runtime", "functional"},
+    "kernels": {"check", "runtime", "functional", "kernels"},
     "looking": {"check", "functional", "looking"},
-    "door": {"check", "mkl", "functional", "kernels", "looking"},
-    "layers": {"check", "functional", "kernels", "door", "layers"},
-    "models": {"check", "functional", "door", "layers"},  # and no other model
-    "decode": {"check", "recording", "kernels", "looking", "decode"},
+    "dispatch": {"check", "runtime", "functional", "kernels", "looking"},
+    "fast_path": {"dispatch", "kernels", "looking"},
+    "layers": {"check", "functional", "kernels", "dispatch", "fast_path", "layers"},
+    "models": {"check", "functional", "dispatch", "fast_path", "layers"},  # and no other model
+    "fast_decode": {"kernels", "fast_path", "layers", "fast_decode"},
+    "decode": {"check", "runtime", "kernels", "looking", "fast_path", "fast_decode", "decode"},
     "weights": {"models"},
-    "data": {"check", "files", "data"},
-    "train": {"check", "config", "files", "mkl", "recording", "compiling", "train"},
-    "zoo": {"check", "meant", "config", "files", "models", "weights", "data", "zoo"},
+    "data": {"check", "runtime", "data"},
+    "train": {"check", "config", "runtime", "train"},
+    "zoo": {"check", "config", "runtime", "models", "weights", "data", "zoo"},
     # Trace and plots know no model; the server is handed the recipes.
-    "view": {"check", "files", "functional", "door", "looking", "view"},
-    "recipes": {"check", "config", "functional", "kernels", "door", "looking", "layers", "models"}
-    | {"decode", "weights", "data", "files", "train", "zoo", "view", "recipes"},
-    "terminal": set(),
-    "options": set(),
-    "asking": {"meant", "config", "train", "zoo", "terminal"},
-    "drawing": {"asking", "options", "view"},
-    "offering": {"asking", "looking", "zoo", "view"},
+    "view": {"check", "runtime", "functional", "dispatch", "looking", "view"},
+    "recipes": {"check", "config", "functional", "kernels", "dispatch", "looking", "layers"}
+    | {"models", "fast_decode", "decode", "weights", "data", "runtime", "train", "zoo", "view"}
+    | {"recipes"},
     "cli": {
-        "asking",
-        "drawing",
-        "offering",
-        "options",
-        "terminal",
+        "cli",
         "config",
         "functional",
-        "door",
+        "dispatch",
         "looking",
         "train",
         "zoo",
@@ -62,11 +50,8 @@ MAY_IMPORT = {
         "recipes",
     },
 }
-# The kernels that are no attention; all others are reached through the door.
-ANYBODYS = {"following", "losses", "one_query"}
-ANYBODYS |= {"one_query_beams", "one_query_choice", "one_query_embedding"}
-ANYBODYS |= {"one_query_linear", "one_query_norm", "one_query_top", "tape", "tape_sizes"}
-ANYBODYS |= {"tour_sizes"}
+# The backends of attention: only the dispatcher may choose one of them.
+BACKENDS = {"backends", "additive"}
 # What only one part may import, even inside a function.
 ONLY_IN = {"triton": "kernels", "starlette": "view", "uvicorn": "view"}
 ONLY_IN |= {"PIL": "view", "anywidget": "view"}
@@ -121,10 +106,10 @@ def test_imports_point_down(path):
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_attention_is_reached_through_the_door_alone(path):
-    if part(path) not in ("kernels", "door"):
+def test_backends_are_reached_through_the_dispatcher_alone(path):
+    if part(path) not in ("kernels", "dispatch"):
         used = {m.split(".")[2] for m in modules(path) if m.startswith("regard.kernels.")}
-        assert used <= ANYBODYS, "ask regard.door"
+        assert not used & BACKENDS, "ask regard.dispatch"
 
 
 @pytest.mark.parametrize("line", ["from regard.layers import x", "from ..layers import x"])
@@ -238,36 +223,64 @@ def test_everything_imports_with_the_run_time_dependencies_alone():
     )
 
 
-def listed(text: str) -> dict[str, str]:
-    """The paths of the first block that draws regard/ as a tree, and the words beside each."""
+def folders_shown(text: str) -> list[str]:
+    """The folders of the first block that draws regard/ as a tree, by the indent of its lines."""
     blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     tree = next((b for b in blocks if re.search(r"^regard/(\s|$)", b, re.MULTILINE)), "")
-    found, folders = {}, []
-    for line in filter(str.strip, tree.splitlines()):
-        indent, path, words = re.match(r"([\s│├└─|`+-]*)(\S+)\s*(.*)", line).groups()
-        while folders and folders[-1][0] >= len(indent):
-            folders.pop()
-        path = (folders[-1][1] if folders else "") + path
-        found[path] = words.strip("# ")
+    found, above = [], []
+    for indent, path in re.findall(r"^( *)(\S+)", tree, re.MULTILINE):
+        while above and above[-1][0] >= len(indent):
+            above.pop()
         if path.endswith("/"):
-            folders.append((len(indent), path))
+            above.append((len(indent), (above[-1][1] if above else "") + path))
+            found.append(above[-1][1])
     return found
 
 
-def test_the_tree_of_the_readme_is_true():
-    tree = listed((ROOT / "README.md").read_text())
-    sources = {name(p) for p in SOURCES if not p.stem.startswith("__")}
-    assert sorted(sources - tree.keys()) == [], "not in the README's tree"
-    assert [path for path in tree if not (ROOT / path).exists()] == [], "in the tree only"
-    assert [path for path in tree if path.endswith(".py") and not tree[path]] == [], "no words"
+def test_the_folders_of_the_architecture_are_those_of_the_tree():
+    shown = folders_shown((ROOT / "ARCHITECTURE.md").read_text())
+    assert [folder for folder in shown if not (ROOT / folder).is_dir()] == [], "there no more"
+    packages = {f"{name(path.parent)}/" for path in SOURCES}
+    assert sorted(packages - set(shown)) == [], "not in ARCHITECTURE.md"
 
 
-@pytest.mark.parametrize("a, b", [("  ", "    "), ("├── ", "│   └── ")], ids=["blanks", "lines"])
-def test_a_tree_is_read_by_its_indents(a, b):
-    lines = ["regard/", f"{a}functional/  all", f"{b}scores.py  # how well", f"{a}door.py  one"]
-    assert listed("\n".join(["```", *lines, "```"])) == {
-        "regard/": "",
-        "regard/functional/": "all",
-        "regard/functional/scores.py": "how well",
-        "regard/door.py": "one",
-    }
+def test_folders_are_read_by_their_indents():
+    lines = ["regard/", "  kernels/  faster", "    ntm/", "  dispatch.py  one", "  zoo/", "docs/"]
+    assert folders_shown("\n".join(["```", *lines, "```"])) == [
+        *("regard/", "regard/kernels/", "regard/kernels/ntm/", "regard/zoo/", "docs/")
+    ]
+
+
+# Verbs whose past participle has no -ed; a bare one says neither what comes back nor what is done.
+IRREGULAR = """
+    begun bent built caught chosen come cut done drawn fed found given gone grown held hidden kept
+    known laid learnt led left lost made meant met put read run said seen sent set shown spent
+    split spoken spread stood sung taken taught thought told torn understood won worn written
+""".split()  # noqa: SIM905
+# Names that papers and PyTorch use as they are.
+FIELD_NAMES = {"cached", "chunked", "fused", "masked", "packed", "shared"}
+
+
+def is_bare_participle(function: str) -> bool:
+    """True if a name is one word that ends in -ed or -ing, or an irregular participle."""
+    word = function.strip("_")
+    if "_" in word or word in FIELD_NAMES or function.startswith("__"):
+        return False
+    return word in IRREGULAR or word.endswith(("ed", "ing"))
+
+
+def test_hardly_any_function_is_a_bare_participle():
+    found = [
+        node.name
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    bare = [function for function in found if is_bare_participle(function)]
+    assert len(bare) <= 0.03 * len(found), f"name what these give or do: {sorted(set(bare))}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_modules_are_nouns(path):
+    nouns = {"embedding", "early_stopping", "looking"}
+    assert path.stem in nouns or not path.stem.endswith("ing"), "name a file after a thing"

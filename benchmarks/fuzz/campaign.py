@@ -187,9 +187,10 @@ def save(tally: Tally, given: argparse.Namespace, path: Path) -> None:
         f"{_so_far(tally)}; of them {counts['also gradient']:,} with gradients, "
         f"{counts['also looked at']:,} looked at, {counts['also autocast']:,} under autocast, "
         f"{sum(n for k, n in counts.items() if k.startswith('backend') and 'refused' in k):,} "
-        f"refused in words; {unsure:,} judged less closely, where rounding decides; `{command}`"
+        f"refused with an error; {unsure:,} compared with a wider tolerance, where rounding "
+        f"decides; `{command}`"
     )
-    claim = "random calls held to an independent float64 program, all mechanisms and backends"
+    claim = "random calls against an independent float64 program, all mechanisms and backends"
     met = not tally.failures and tally.calls >= MUST
     row = Row(claim, f"{MUST:,} calls, none wrong", f"{AIM:,}", measured, met)
     found = {**machine(), "seed": seed, "calls": tally.calls, "wrong": len(tally.failures)}

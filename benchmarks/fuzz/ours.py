@@ -14,7 +14,8 @@ from benchmarks.fuzz.chance import DTYPES, rounded
 from benchmarks.fuzz.draws import Call, spoiled
 from benchmarks.fuzz.truth import Array, Spec, arrays
 from regard import biases, edits, rules, scores, selects
-from regard.kernels import additive_tiled, chunked
+from regard.kernels.additive import reference_tiled
+from regard.kernels.backends import chunked
 
 
 @dataclass
@@ -98,7 +99,9 @@ def bias(spec: Spec | None, heads: int) -> Any:
     name, *given = spec
     made = {
         "alibi": lambda: biases.alibi(heads),
-        "relative": lambda table, ahead, far: biases.relative(table, ahead=ahead, farthest=far),
+        "relative": lambda table, ahead, far: biases.relative(
+            table, bidirectional=ahead, max_distance=far
+        ),
         "tensor": lambda values: values,
         "own": lambda: lambda b, h, q, k: (q - k) * 0.125 + h - 0.5 * b,
     }
@@ -229,12 +232,12 @@ def cut_small(call: Call) -> ExitStack:
     stack, cut = ExitStack(), np.random.default_rng(call.direction_seed)
     if not call.tiled:
         return stack
-    stack.enter_context(patch.object(chunked, "FEW", 0))
-    stack.enter_context(patch.object(chunked, "BLOCK", int(cut.choice((2, 4, 32)))))
-    for name in ("PAIRS", "TERMS"):
+    stack.enter_context(patch.object(chunked, "UNTILED_MAX_TERMS", 0))
+    stack.enter_context(patch.object(chunked, "BLOCK_QUERIES", int(cut.choice((2, 4, 32)))))
+    for name in ("CHUNK_MAX_PAIRS", "SCORE_CHUNK_MAX_TERMS"):
         stack.enter_context(patch.object(chunked, name, int(cut.choice((16, 128, 1 << 22)))))
     tile = {"cpu": int(cut.choice((256, 2048, 2**23)))}
-    stack.enter_context(patch.object(additive_tiled, "TILE", tile))
+    stack.enter_context(patch.object(reference_tiled, "TILE_BYTES", tile))
     return stack
 
 

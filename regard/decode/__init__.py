@@ -1,22 +1,22 @@
 """Greedy, sampled and beam decoding over anything that can `start` and `step`; knows no model."""
 
-from regard.decode.beams import beam
-from regard.decode.beginning import Beginning
-from regard.decode.decoded import Decoded, along
-from regard.decode.recorded import Recorded
-from regard.decode.single import Draw, greedy, sample
-from regard.decode.steps import Steps
-from regard.decode.telling import Telling
+from regard.decode.beam_search import beam
+from regard.decode.cuda_graph_cache import CudaGraphCache
+from regard.decode.greedy_and_sample import Draw, greedy, sample
+from regard.decode.hypotheses import Hypotheses, hypothesis_weights
+from regard.decode.prefix import ForcedPrefix
+from regard.decode.progress import ProgressReporter
+from regard.decode.steps import StepModel
 
 __all__ = [
-    "Beginning",
-    "Decoded",
+    "CudaGraphCache",
     "Draw",
-    "Recorded",
-    "Steps",
-    "Telling",
-    "along",
+    "ForcedPrefix",
+    "Hypotheses",
+    "ProgressReporter",
+    "StepModel",
     "beam",
     "greedy",
+    "hypothesis_weights",
     "sample",
 ]

@@ -4,7 +4,7 @@
     output  = weights @ v               what comes back
 
 Here is the truth in plain PyTorch, for any score, select, rule and bias; everything faster must
-agree with it. All take as many key heads as query heads; `regard.door` spreads grouped ones.
+agree with it. All take as many key heads as query heads; `regard.dispatch` spreads grouped ones.
 """
 
 from jaxtyping import Bool, Float, Int
@@ -15,14 +15,14 @@ from regard import check
 from regard.check import Number
 from regard.functional import biases, rules
 from regard.functional.biases import Bias
-from regard.functional.call import Call, spread
-from regard.functional.precision import cast_finite, no_autocast, wide
+from regard.functional.call import Call, repeat_kv_heads
+from regard.functional.precision import cast_finite, no_autocast, to_float32
 from regard.functional.rules import Rule
 from regard.functional.scores import Score, scaled_dot
 from regard.functional.selects import HIDDEN, Select, softmax
 
 
-def itself(x: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
+def self_attention(x: Float[Tensor, "B Q D"]) -> Float[Tensor, "B Q D"]:
     """`softmax(x xᵀ) x`: self-attention with nothing to learn, each row a blend of rows like it."""
     return (x @ x.mT).softmax(-1) @ x
 
@@ -39,10 +39,10 @@ def attention(
     dropout: Number = 0.0,
 ) -> Float[Tensor, "B H Q Dv"]:
     """What each query reads (B, H, Q, Dv)."""
-    seen = visible(q, k, rule)
+    seen = dense_mask(q, k, rule)
     w = weights(q, k, score=score, select=select, rule=seen, bias=bias)
     with no_autocast(q.device):
-        return (F.dropout(w, dropout) @ wide(without_hidden(v, seen))).to(v.dtype)
+        return (F.dropout(w, dropout) @ to_float32(without_hidden_keys(v, seen))).to(v.dtype)
 
 
 def weights(
@@ -60,7 +60,7 @@ def weights(
     check.floats("attend", "what select returns", selected)
     B, H, Q, K = scores.shape
     check.shape("attend", "what select returns", selected, B=B, H=H, Q=Q, K=K)
-    return wide(selected)
+    return to_float32(selected)
 
 
 def logits(
@@ -72,14 +72,14 @@ def logits(
     bias: Bias | Tensor | None = None,
 ) -> Float[Tensor, "B H Q K"]:
     """The scores before selecting, in float32 or better; −inf where a key may not be seen."""
-    seen = visible(q, k, rule)
-    scores = score(without_blind(q, seen), without_hidden(k, seen))
+    seen = dense_mask(q, k, rule)
+    scores = score(without_blind_queries(q, seen), without_hidden_keys(k, seen))
     check.floats("attend", "what score returns", scores)
     B, H, Q, _ = q.shape
     check.shape("attend", "what score returns", scores, B=B, H=H, Q=Q, K=k.shape[2])
-    scores = wide(scores)
+    scores = to_float32(scores)
     if bias is not None:
-        scores = scores + cast_finite(addend(q, k, bias), scores.dtype)
+        scores = scores + cast_finite(dense_bias(q, k, bias), scores.dtype)
     return scores if seen is None else scores.masked_fill(~seen, HIDDEN)
 
 
@@ -93,10 +93,10 @@ def log_probability(
     bias: Bias | Tensor | None = None,
 ) -> Float[Tensor, "B H Q"]:
     """The log of the softmax at one key a query; −inf, with no gradient, if it may not be seen."""
-    return log_share(logits(q, k, score=score, rule=rule, bias=bias), index)
+    return log_softmax_at(logits(q, k, score=score, rule=rule, bias=bias), index)
 
 
-def log_share(
+def log_softmax_at(
     scores: Float[Tensor, "B H Q K"], index: Int[Tensor, "B H Q"]
 ) -> Float[Tensor, "B H Q"]:
     """The log of the softmax of scores at one key a query; −inf where that has none."""
@@ -107,13 +107,13 @@ def log_share(
     return shares.masked_fill(hidden, HIDDEN)[..., 0]
 
 
-def of(call: Call) -> Float[Tensor, "B H Q Dv"]:
+def run_call(call: Call) -> Float[Tensor, "B H Q Dv"]:
     """What each query of a call reads, grouped heads and all."""
     H = call.q.shape[1]
     return attention(
         call.q,
-        spread(call.k, H),
-        spread(call.v, H),
+        repeat_kv_heads(call.k, H),
+        repeat_kv_heads(call.v, H),
         score=call.score,
         select=call.select,
         rule=call.rule,
@@ -122,7 +122,7 @@ def of(call: Call) -> Float[Tensor, "B H Q Dv"]:
     )
 
 
-def visible(
+def dense_mask(
     q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B _ K Dk"], rule: Rule | Tensor | None
 ) -> Bool[Tensor, "b h q k"] | None:
     """The rule as a bool tensor that broadcasts to (B, H, Q, K), or None if all is seen."""
@@ -132,32 +132,32 @@ def visible(
     if isinstance(rule, Tensor):
         seen = rule
     else:
-        seen = rules.seen(rules.placed(rule, *sizes), *sizes, device=q.device)
-    check.truths("attend", "what rule returns", seen)
+        seen = rules.mask_tensor(rules.bind(rule, *sizes), *sizes, device=q.device)
+    check.bools("attend", "what rule returns", seen)
     return seen[(None,) * (4 - seen.dim())]
 
 
-def addend(
+def dense_bias(
     q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B _ K Dk"], bias: Bias | Tensor
 ) -> Float[Tensor, "..."]:
     """The bias as a float tensor that broadcasts to (B, H, Q, K)."""
     if isinstance(bias, Tensor):
         return bias
     sizes = (*q.shape[:3], k.shape[2])
-    values = biases.added(biases.placed(bias, *sizes, dtype=q.dtype), *sizes, device=q.device)
+    values = biases.bias_tensor(biases.bind(bias, *sizes, dtype=q.dtype), *sizes, device=q.device)
     check.floats("attend", "what bias returns", values)
     return values
 
 
-def without_hidden(
-    x: Float[Tensor, "B H K E"], seen: Bool[Tensor, "b h q k"] | None
+def without_hidden_keys(
+    x: Float[Tensor, "B H K E"], mask: Bool[Tensor, "b h q k"] | None
 ) -> Float[Tensor, "B H K E"]:
     """Keys or values, zero where no query sees them: nothing leaks from there, not even NaN."""
-    return x if seen is None else x.where(seen.any(2)[..., None], 0)
+    return x if mask is None else x.where(mask.any(2)[..., None], 0)
 
 
-def without_blind(
-    q: Float[Tensor, "B H Q D"], seen: Bool[Tensor, "b h q k"] | None
+def without_blind_queries(
+    q: Float[Tensor, "B H Q D"], mask: Bool[Tensor, "b h q k"] | None
 ) -> Float[Tensor, "B H Q D"]:
     """Queries, zero where they may see nothing."""
-    return q if seen is None else q.where(seen.any(3, keepdim=True), 0)
+    return q if mask is None else q.where(mask.any(3, keepdim=True), 0)

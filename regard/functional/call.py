@@ -11,9 +11,9 @@ from regard import check
 from regard.check import Number
 from regard.functional import biases, rules
 from regard.functional.biases import Bias
-from regard.functional.precision import has_autocast, lowered
+from regard.functional.precision import has_autocast, to_autocast
 from regard.functional.rules import Rule
-from regard.functional.scores import Score, known, scaled_dot
+from regard.functional.scores import KNOWN_SCORES, Score, scaled_dot
 from regard.functional.selects import Gaussian, Select, softmax
 
 
@@ -25,7 +25,7 @@ class Call:
 
     Args:
         heads: which heads are heard (H,), bool; None is all. One that is not reads zeros.
-        begun: how many queries its attention had before this call, while an edit is open.
+        first_query: how many queries its attention had before this call, while an edit is open.
         first_key: the position of its first key then; not 0 where a cache let older ones go.
         model_mask: False where another's model hides a cell by a large negative number instead of
             −inf; bool, broadcasts to (B, H, Q, K). None is nowhere.
@@ -40,7 +40,7 @@ class Call:
     bias: Bias | None
     dropout: Number
     heads: Tensor | None = None
-    begun: int = 0
+    first_query: int = 0
     first_key: int = 0
     model_mask: Tensor | None = None
 
@@ -73,7 +73,7 @@ class Why:
         return "\n".join(lines)
 
 
-def checked(
+def build_call(
     q: Tensor,
     k: Tensor,
     v: Tensor | None,
@@ -86,26 +86,26 @@ def checked(
 ) -> Call:
     """The call, with shapes, kinds and values checked, and rule and bias told the sizes."""
     v = k if v is None else v
-    if not ordinary(q, k, v):
-        tensors(q, k, v, where=where)
-        q, k, v = autocast(q, k, v)
-    check.value(where, "score", score, "a callable (q, k)")
-    check.value(where, "select", select, "a callable on scores")
-    if isinstance(score, known):
-        score.fits(q, k)
+    if not is_standard(q, k, v):
+        check_qkv(q, k, v, where=where)
+        q, k, v = autocast_qkv(q, k, v)
+    check.callable_or_tensor(where, "score", score, "a callable (q, k)")
+    check.callable_or_tensor(where, "select", select, "a callable on scores")
+    if isinstance(score, KNOWN_SCORES):
+        score.check_shapes(q, k)
     if isinstance(select, Gaussian):
-        select.fits(q)
+        select.check_shapes(q)
     sizes = (*q.shape[:3], k.shape[2])
     if rule is not None:
-        check.value(where, "rule", rule, "a callable (b, h, q, k) or a bool tensor")
-        rule = rules.placed(rule, *sizes)
+        check.callable_or_tensor(where, "rule", rule, "a callable (b, h, q, k) or a bool tensor")
+        rule = rules.bind(rule, *sizes)
     if bias is not None:
-        check.value(where, "bias", bias, "a callable (b, h, q, k) or a float tensor")
-        bias = biases.placed(bias, *sizes, dtype=q.dtype)
+        check.callable_or_tensor(where, "bias", bias, "a callable (b, h, q, k) or a float tensor")
+        bias = biases.bind(bias, *sizes, dtype=q.dtype)
     return Call(q, k, v, score, select, rule, bias, 0.0)
 
 
-def dropping(call: Call, dropout: Number) -> Call:
+def with_dropout(call: Call, dropout: Number) -> Call:
     """The call with a share of its weights dropped."""
     check.number("attend", "dropout", dropout)
     if not 0 <= dropout < 1:
@@ -113,24 +113,26 @@ def dropping(call: Call, dropout: Number) -> Call:
     return replace(call, dropout=dropout) if dropout else call
 
 
-def unread(call: Call) -> Call:
+def without_values(call: Call) -> Call:
     """The call without its values: all that its weights need."""
     return replace(call, v=call.k, dropout=0.0, model_mask=None)
 
 
-def heard(call: Call, found: Tensor) -> Tensor:
+def zero_ablated_heads(call: Call, x: Tensor) -> Tensor:
     """What the heads of a call found (B, H, …), zero where one of them is not heard."""
     if call.heads is None:
-        return found
-    dead = ~call.heads.to(found.device)
-    return found.masked_fill(dead.view(-1, *(1 for _ in found.shape[2:])), 0)
+        return x
+    dead = ~call.heads.to(x.device)
+    return x.masked_fill(dead.view(-1, *(1 for _ in x.shape[2:])), 0)
 
 
-def recalled(call: Any, before: Call, *, where: str) -> Call:
+def check_edited_call(call: Any, before: Call, *, where: str) -> Call:
     """The call that a change made of the one before it, checked: it must be of the same sizes."""
     if not isinstance(call, Call):
-        raise TypeError(f"{where}: expected a change to give a Call, got {check.kind(call)}")
-    made = checked(
+        raise TypeError(
+            f"{where}: expected a change to give a Call, got {check.describe_kind(call)}"
+        )
+    made = build_call(
         call.q,
         call.k,
         call.v,
@@ -142,18 +144,18 @@ def recalled(call: Any, before: Call, *, where: str) -> Call:
     )
     wanted, got = ((*x.sizes, x.v.shape[3]) for x in (before, made))
     if got != wanted:
-        form = check.shaped(dict(zip(("B", "H", "Q", "K", "Dv"), wanted, strict=True)))
+        form = check.format_shape(dict(zip(("B", "H", "Q", "K", "Dv"), wanted, strict=True)))
         raise ValueError(f"{where}: expected a call of the same sizes {form}, got {got}")
     heads = call.heads
     if heads is not None:
-        check.truths(where, "heads", heads)
+        check.bools(where, "heads", heads)
         check.shape(where, "heads", heads, H=wanted[1])
         heads = heads.to(made.q.device)
-    return replace(dropping(made, call.dropout), heads=heads, model_mask=before.model_mask)
+    return replace(with_dropout(made, call.dropout), heads=heads, model_mask=before.model_mask)
 
 
-def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether q, k and v plainly go together, at a glance; if not, `tensors` says why."""
+def is_standard(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether q, k and v plainly go together, at a glance; if not, `check_qkv` says why."""
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         return False
     shape, of_keys, of_values = q.shape, k.shape, v.shape
@@ -166,7 +168,7 @@ def ordinary(q: Tensor, k: Tensor, v: Tensor) -> bool:
     return bool(same and there) and not has_autocast(q.device)
 
 
-def tensors(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
+def check_qkv(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
     """Refuse q, k and v that do not go together; the width of k is the score's business."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         check.floats(where, name, x)
@@ -180,17 +182,18 @@ def tensors(q: Tensor, k: Tensor, v: Tensor, *, where: str) -> None:
         mixed = x.dtype != q.dtype
         if mixed and (not has_autocast(q.device) or torch.float64 in (x.dtype, q.dtype)):
             raise ValueError(
-                f"{where}: expected {name} of the dtype of q, {_name(q)}, got {_name(x)}"
+                f"{where}: expected {name} of the dtype of q, {_dtype_name(q)}, got "
+                f"{_dtype_name(x)}"
             )
         if x.device != q.device:
             raise ValueError(f"{where}: expected {name} on {q.device} like q, got {x.device}")
 
 
-def autocast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def autocast_qkv(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """q, k and v in the dtype that autocast asks for, where it is on; float64 is left alone."""
     if not has_autocast(q.device) or q.dtype == torch.float64:
         return q, k, v
-    q = lowered(q)
+    q = to_autocast(q)
     return q, k.to(q.dtype), v.to(q.dtype)
 
 
@@ -205,18 +208,18 @@ def tensors_of(value: Any) -> list[Tensor]:
     return []
 
 
-def changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def map_tensors(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
     """A call, a score, a rule, a bias or a select, with every tensor in it changed."""
     if isinstance(value, Tensor):
-        return change(value)
+        return function(value)
     if isinstance(value, tuple):
-        return tuple(changed(part, change) for part in value)
+        return tuple(map_tensors(part, function) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{k: changed(x, change) for k, x in vars(value).items()})
+        return replace(value, **{k: map_tensors(x, function) for k, x in vars(value).items()})
     return value
 
 
-def spread(x: Tensor, heads: int) -> Tensor:
+def repeat_kv_heads(x: Tensor, heads: int) -> Tensor:
     """Keys or values with a head for each query head; queries of a group share one."""
     shared = x.shape[1]
     if shared == heads:
@@ -225,5 +228,5 @@ def spread(x: Tensor, heads: int) -> Tensor:
     return x[:, :, None].expand(B, shared, heads // shared, K, E).reshape(B, heads, K, E)
 
 
-def _name(x: Tensor) -> str:
+def _dtype_name(x: Tensor) -> str:
     return str(x.dtype).removeprefix("torch.")

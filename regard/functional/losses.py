@@ -23,7 +23,7 @@ def cross_entropy(
     return losses.view_as(targets)
 
 
-def divergence(
+def symmetric_kl(
     ours: Float[Tensor, "B T V"], theirs: Float[Tensor, "B T V"]
 ) -> Float[Tensor, "B T"]:
     """Liang et al. 2021 (R-Drop), eq. 2: how far two predictions are apart.
@@ -47,6 +47,6 @@ def reinforce(
     return (cost - baseline).detach()[:, None] * log_probability
 
 
-def mean(losses: Float[Tensor, "B T"], kept: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
+def masked_mean(losses: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, ""]:
     """The mean over the tokens that are kept; 0 where none is."""
-    return (losses * kept).sum() / kept.sum().clamp_min(1)
+    return (losses * mask).sum() / mask.sum().clamp_min(1)

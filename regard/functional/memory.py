@@ -12,11 +12,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.functional import attention
-from regard.functional.precision import wide
+from regard.functional.precision import to_float32
 from regard.functional.scores import Cosine
 
 
-def content(
+def content_weights(
     key: Float[Tensor, "B H W"], memory: Float[Tensor, "B N W"], strength: Float[Tensor, "B H"]
 ) -> Float[Tensor, "B H N"]:
     """Eq. 5 and 6: `softmax(β cos(k, M))` over slots. A slot of zeros matches every key with 0.
@@ -29,10 +29,10 @@ def content(
 
 
 def interpolate(
-    found: Float[Tensor, "B H N"], before: Float[Tensor, "B H N"], gate: Float[Tensor, "B H"]
+    content: Float[Tensor, "B H N"], previous: Float[Tensor, "B H N"], gate: Float[Tensor, "B H"]
 ) -> Float[Tensor, "B H N"]:
     """Eq. 7: `g w^c_t + (1 − g) w_{t−1}`."""
-    return torch.lerp(before, found.to(before), gate[..., None].to(before))
+    return torch.lerp(previous, content.to(previous), gate[..., None].to(previous))
 
 
 def shift(
@@ -50,7 +50,7 @@ def shift(
     return torch.stack(rolled).sum(0)
 
 
-def spread(shift: Float[Tensor, "B H"], count: int) -> Float[Tensor, "B H {count}"]:
+def shift_distribution(shift: Float[Tensor, "B H"], count: int) -> Float[Tensor, "B H {count}"]:
     """One real number as shifts: split between its two neighbours, as near as it is to each.
 
     Section 3.3.2: a shift of 6.7 is 0.3 of a shift of 6 and 0.7 of a shift of 7.
@@ -66,17 +66,19 @@ def sharpen(
     weights: Float[Tensor, "B H N"], sharpness: Float[Tensor, "B H"]
 ) -> Float[Tensor, "B H N"]:
     """Eq. 9: `w(i)^γ / Σ_j w(j)^γ`, as the softmax of `γ log w`: no power is too great for it."""
-    w = wide(weights)
+    w = to_float32(weights)
     powers = sharpness[..., None] * w.clamp_min(torch.finfo(w.dtype).tiny).log()
     return torch.softmax(powers, -1).to(weights.dtype)
 
 
-def read(memory: Float[Tensor, "B N W"], weights: Float[Tensor, "B H N"]) -> Float[Tensor, "B H W"]:
+def read_memory(
+    memory: Float[Tensor, "B N W"], weights: Float[Tensor, "B H N"]
+) -> Float[Tensor, "B H W"]:
     """Eq. 2: `Σ_i w(i) M(i)`."""
     return weights @ memory
 
 
-def write(
+def write_memory(
     memory: Float[Tensor, "B N W"],
     weights: Float[Tensor, "B H N"],
     erase: Float[Tensor, "B H W"],

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard import check
 from regard.check import Number
-from regard.functional.precision import finest
+from regard.functional.precision import widest_float_dtype
 
 # Which two of the D numbers of a vector are turned together: neighbours, or i and i + D/2.
 Layout = Literal["interleaved", "half_split"]
@@ -31,30 +31,32 @@ def sinusoidal(
         raise ValueError(
             f"sinusoidal: expected length >= 0 and width >= 1, got {length} and {width}"
         )
-    even = torch.arange(0, width, 2, dtype=finest(device), device=device)
-    angles = counted(start, length, device)[..., None] * base ** (-even / width)
+    even = torch.arange(0, width, 2, dtype=widest_float_dtype(device), device=device)
+    angles = position_range(start, length, device)[..., None] * base ** (-even / width)
     waves = torch.stack([angles.sin(), angles.cos()], -1)  # (Q, ceil(E / 2), 2)
     return waves.flatten(-2)[..., :width].float()
 
 
-def counted(
+def position_range(
     start: int | Tensor, length: int, device: torch.device | None = None
 ) -> Int[Tensor, "*B Q"]:
     """The positions from `start` on: (Q,), or (B, Q) if each row starts at its own, (B,).
 
-    >>> counted(torch.tensor([4, 7]), 3).tolist()
+    >>> position_range(torch.tensor([4, 7]), 3).tolist()
     [[4, 5, 6], [7, 8, 9]]
     """
     steps = torch.arange(length, device=device)
     return start[..., None] + steps if isinstance(start, Tensor) else start + steps
 
 
-def added(x: Float[Tensor, "B Q E"], table: Float[Tensor, "*b Q E"]) -> Float[Tensor, "B Q E"]:
+def add_positions(
+    x: Float[Tensor, "B Q E"], table: Float[Tensor, "*b Q E"]
+) -> Float[Tensor, "B Q E"]:
     """Tokens and positions in one space: `x + table`."""
     return x + table.to(x.dtype)
 
 
-def concatenated(
+def concat_positions(
     x: Float[Tensor, "B Q E"], table: Float[Tensor, "*b Q P"]
 ) -> Float[Tensor, "B Q _"]:
     """Tokens and positions side by side: `[x ; table]`."""
@@ -78,7 +80,9 @@ def rotary(
     if D % 2:
         raise ValueError(f"rotary: expected an even width D, got {D}")
     check_layout("rotary", layout)
-    rates = base ** (-torch.arange(0, D, 2, dtype=finest(x.device), device=x.device) / D)
+    rates = base ** (
+        -torch.arange(0, D, 2, dtype=widest_float_dtype(x.device), device=x.device) / D
+    )
     angles = positions[:, None] * rates  # (Q, D / 2)
     # angles grow with the position: their sine is taken in float64 and only then rounded
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from regard import onednn
+from regard.runtime import onednn
 
 R = TypeVar("R")
 
 
-def wide(x: Tensor) -> Tensor:
+def to_float32(x: Tensor) -> Tensor:
     """`x` in float32 if it is stored in half precision, else `x` itself."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
@@ -26,7 +26,7 @@ def tanh(x: Tensor) -> Tensor:
     return _Tanh.apply(x) if x.requires_grad else onednn.tanh_(x.contiguous())
 
 
-def finest(device: torch.device | None) -> torch.dtype:
+def widest_float_dtype(device: torch.device | None) -> torch.dtype:
     """float64, or float32 on a device that has nothing finer."""
     return torch.float32 if device is not None and device.type == "mps" else torch.float64
 
@@ -37,7 +37,7 @@ def has_autocast(device: torch.device) -> bool:
     return device.type != "meta" and torch.is_autocast_enabled(device.type)
 
 
-def lowered(x: Tensor) -> Tensor:
+def to_autocast(x: Tensor) -> Tensor:
     """x in the dtype that autocast asks for, where it is on; float64 is left alone."""
     if x.dtype == torch.float64 or not has_autocast(x.device):
         return x
@@ -63,12 +63,12 @@ def without_autocast(function: Callable[..., R]) -> Callable[..., R]:
     """The function run with autocast off: it would lower the matrix products inside."""
 
     @wraps(function)
-    def run(*args: Any, **named: Any) -> R:
+    def wrapper(*args: Any, **named: Any) -> R:
         first = next(x for x in (*args, *named.values()) if isinstance(x, Tensor))
         with no_autocast(first.device):
             return function(*args, **named)
 
-    return run
+    return wrapper
 
 
 def cast_finite(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -77,6 +77,20 @@ def cast_finite(x: Tensor, dtype: torch.dtype) -> Tensor:
     if most < torch.finfo(x.dtype).max:
         x = torch.where(x.isinf(), x, x.clamp(-most, most))
     return x.to(dtype)
+
+
+def unit_vectors(x: Tensor) -> Tensor:
+    """Vectors of length 1; one of zeros stays so, and its gradient is zero."""
+    x = to_float32(x)
+    if x.shape[-1] == 0:
+        return x
+    # shrunk or grown first, so that no square overflows or vanishes; the direction stays as it is
+    largest = x.detach().abs().amax(-1, keepdim=True)
+    there = largest.isfinite() & (largest > 0)
+    even = x.where(there, 0) / largest.where(there, 1)
+    unit = even * even.square().sum(-1, keepdim=True).where(there, 1).rsqrt()
+    # a vector that is not finite stays so, but may be hidden later: it passes no NaN back
+    return unit.where(largest.isfinite(), x.detach())
 
 
 class _Tanh(torch.autograd.Function):

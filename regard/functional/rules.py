@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from regard import check
 from regard.check import Number
-from regard.functional.precision import wide
+from regard.functional.precision import to_float32
 
 Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -41,7 +41,7 @@ class Window:
     reach: int
 
     def __post_init__(self) -> None:
-        check.whole("window", "reach", self.reach)
+        check.whole_number("window", "reach", self.reach)
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (q - k).abs() <= self.reach
@@ -61,7 +61,7 @@ class Prefix:
     n: int
 
     def __post_init__(self) -> None:
-        check.whole("prefix", "n", self.n)
+        check.whole_number("prefix", "n", self.n)
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return k < self.n
@@ -96,11 +96,11 @@ class Padding:
             )
         return k >= self.keys - self.lengths[b].long()
 
-    def placed(self, B: int, H: int, Q: int, K: int) -> "Padding":
+    def bind(self, B: int, H: int, Q: int, K: int) -> "Padding":
         """The rule for these sizes."""
         check.shape("padding", "lengths", self.lengths, B=B)
         long = self.lengths.long()  # a small integer type may not hold K
-        if check.readable(long) and bool(((long < 0) | (long > K)).any()):
+        if check.can_read_values(long) and bool(((long < 0) | (long > K)).any()):
             raise ValueError(
                 f"padding: expected lengths from 0 to K={K}, got {check.brief_text(long.tolist())}"
             )
@@ -125,7 +125,7 @@ class Documents:
         # a query before the first key belongs to no document
         return (self.ids[b, q.clamp_min(0)] == self.ids[b, k]) & (q >= 0)
 
-    def placed(self, B: int, H: int, Q: int, K: int) -> "Documents":
+    def bind(self, B: int, H: int, Q: int, K: int) -> "Documents":
         """The rule for these sizes."""
         if self.ids.shape[0] != B or self.ids.shape[1] < K:
             raise ValueError(
@@ -152,16 +152,16 @@ class Around:
 
     def __post_init__(self) -> None:
         check.shape("around", "centre", self.centre, B=None, H=None, Q=None)
-        check.computable("around", "centre", self.centre)
+        check.supported_dtype("around", "centre", self.centre)
         check.number("around", "reach", self.reach)
         if not self.reach >= 0:
             raise ValueError(f"around: expected reach >= 0, got {self.reach!r}")
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         # half precision does not hold every position beyond 256
-        return (k - wide(self.centre[b, h, q - self.offset])).abs() <= self.reach
+        return (k - to_float32(self.centre[b, h, q - self.offset])).abs() <= self.reach
 
-    def placed(self, B: int, H: int, Q: int, K: int) -> "Around":
+    def bind(self, B: int, H: int, Q: int, K: int) -> "Around":
         """The rule for these sizes."""
         check.shape("around", "centre", self.centre, B=B, H=H, Q=Q)
         return replace(self, offset=K - Q)
@@ -182,13 +182,13 @@ class At:
     offset: int = 0
 
     def __post_init__(self) -> None:
-        check.value("at", "rule", self.rule, "a callable or a bool tensor")
+        check.callable_or_tensor("at", "rule", self.rule, "a callable or a bool tensor")
         check.integers("at", "positions", self.positions)
         if self.positions.dim() not in (1, 2):
             raise ValueError(
                 f"at: expected positions of shape (Q,) or (B, Q), got {tuple(self.positions.shape)}"
             )
-        if any(isinstance(part, Around | Given | At) for part in parts(self.rule)):
+        if any(isinstance(part, Around | DenseMask | At) for part in leaf_rules(self.rule)):
             raise ValueError(
                 "at: a centre, a mask or another at is found by the query's index, not by its "
                 "position; write both(at(...), around(...))"
@@ -199,18 +199,18 @@ class At:
         there = self.positions[index if self.positions.dim() == 1 else (b, index)]
         return self.rule(b, h, there.long(), k)
 
-    def placed(self, B: int, H: int, Q: int, K: int) -> "At":
+    def bind(self, B: int, H: int, Q: int, K: int) -> "At":
         """The rule for these sizes."""
         rows = {"B": B} if self.positions.dim() == 2 else {}
         check.shape("at", "positions", self.positions, **rows, Q=Q)
-        known = [part.ids.shape[1] for part in parts(self.rule) if isinstance(part, Documents)]
-        if known and Q and B and check.readable(self.positions):
+        known = [part.ids.shape[1] for part in leaf_rules(self.rule) if isinstance(part, Documents)]
+        if known and Q and B and check.can_read_values(self.positions):
             check.below("at", "positions", int(self.positions.max()), min(known), "ids' length L")
-        return At(placed(self.rule, B, H, Q, K), self.positions, K - Q)
+        return At(bind(self.rule, B, H, Q, K), self.positions, K - Q)
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class DenseMask:
     """A bool tensor that broadcasts to (B, H, Q, K), as a rule.
 
     Args:
@@ -225,16 +225,17 @@ class Given:
         if self.mask.dtype != torch.bool:
             raise ValueError(
                 f"rule: expected a bool tensor, True where a key may be seen, got "
-                f"{check.kind(self.mask)}. A float tensor to add to the scores goes into bias=."
+                f"{check.describe_kind(self.mask)}. A float tensor to add to the scores goes into "
+                "bias=."
             )
 
     def __call__(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return entries(self.mask, b, h, q - self.offset, k)
 
-    def placed(self, B: int, H: int, Q: int, K: int) -> "Given":
+    def bind(self, B: int, H: int, Q: int, K: int) -> "DenseMask":
         """The rule for these sizes."""
-        check.broadcasts("attend", "rule", self.mask, B=B, H=H, Q=Q, K=K)
-        return Given(self.mask, K - Q)
+        check.broadcastable("attend", "rule", self.mask, B=B, H=H, Q=Q, K=K)
+        return DenseMask(self.mask, K - Q)
 
 
 @dataclass(frozen=True)
@@ -249,9 +250,9 @@ class Both:
             seen = seen & rule(b, h, q, k)
         return seen
 
-    def placed(self, B: int, H: int, Q: int, K: int) -> "Both":
+    def bind(self, B: int, H: int, Q: int, K: int) -> "Both":
         """The rule for these sizes."""
-        return Both(tuple(placed(rule, B, H, Q, K) for rule in self.rules))
+        return Both(tuple(bind(rule, B, H, Q, K) for rule in self.rules))
 
     @property
     def band(self) -> tuple[Number, Number]:
@@ -272,9 +273,9 @@ class Either:
             seen = seen | rule(b, h, q, k)
         return seen
 
-    def placed(self, B: int, H: int, Q: int, K: int) -> "Either":
+    def bind(self, B: int, H: int, Q: int, K: int) -> "Either":
         """The rule for these sizes."""
-        return Either(tuple(placed(rule, B, H, Q, K) for rule in self.rules))
+        return Either(tuple(bind(rule, B, H, Q, K) for rule in self.rules))
 
     @property
     def band(self) -> tuple[Number, Number]:
@@ -328,7 +329,7 @@ def dense(
     """
     if isinstance(rule, Tensor):
         device = rule.device
-    return seen(placed(rule, B, H, Q, K), B, H, Q, K, device=device).expand(B, H, Q, K)
+    return mask_tensor(bind(rule, B, H, Q, K), B, H, Q, K, device=device).expand(B, H, Q, K)
 
 
 def draw(
@@ -339,25 +340,25 @@ def draw(
     return "\n".join("".join("░█"[s] for s in row) for row in rows)
 
 
-def placed(rule: Rule | Tensor, B: int, H: int, Q: int, K: int) -> Rule:
+def bind(rule: Rule | Tensor, B: int, H: int, Q: int, K: int) -> Rule:
     """The rule for tensors of these sizes: checked, and told where the first query stands."""
     if isinstance(rule, Tensor):
-        rule = Given(rule)
-    return rule.placed(B, H, Q, K) if hasattr(rule, "placed") else rule
+        rule = DenseMask(rule)
+    return rule.bind(B, H, Q, K) if hasattr(rule, "bind") else rule
 
 
-def seen(
+def mask_tensor(
     rule: Rule, B: int, H: int, Q: int, K: int, *, device: torch.device | None = None
 ) -> Tensor:
     """A placed rule as a bool tensor that broadcasts to (B, H, Q, K), no larger than it must be."""
-    if isinstance(rule, Given):
+    if isinstance(rule, DenseMask):
         return rule.mask
-    mask = rule(*places(B, H, Q, K, device=device))
-    check.truths("rule", "what it returns", mask)
+    mask = rule(*index_grid(B, H, Q, K, device=device))
+    check.bools("rule", "what it returns", mask)
     return mask
 
 
-def places(
+def index_grid(
     B: int, H: int, Q: int, K: int, *, device: torch.device | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """b, h, and the positions q and k, each along its own axis of four."""
@@ -378,23 +379,18 @@ def band(rule: Rule | None) -> tuple[Number, Number]:
     return getattr(rule, "band", (math.inf, math.inf))
 
 
-def steady(rule: Rule | None) -> bool:
-    """Whether a rule goes by how far apart a query and a key are, and by nothing else."""
-    return all(isinstance(part, Window | Causal) for part in parts(rule))
-
-
-def parts(rule: Rule | Tensor | None) -> list[Rule]:
+def leaf_rules(rule: Rule | Tensor | None) -> list[Rule]:
     """The simple rules that a rule is made of."""
     if rule is None:
         return []
     if isinstance(rule, Tensor):
-        return [Given(rule)]
-    return [part for each in getattr(rule, "rules", ()) for part in parts(each)] or [rule]
+        return [DenseMask(rule)]
+    return [part for each in getattr(rule, "rules", ()) for part in leaf_rules(each)] or [rule]
 
 
 def _at_least_one(where: str, rules: tuple[Rule | Tensor, ...]) -> tuple[Rule, ...]:
     if not rules:
         raise ValueError(f"{where}: expected at least one rule, got none")
     for rule in rules:
-        check.value(where, "rule", rule, "a callable or a bool tensor")
-    return tuple(Given(rule) if isinstance(rule, Tensor) else rule for rule in rules)
+        check.callable_or_tensor(where, "rule", rule, "a callable or a bool tensor")
+    return tuple(DenseMask(rule) if isinstance(rule, Tensor) else rule for rule in rules)

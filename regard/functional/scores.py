@@ -1,8 +1,8 @@
 """How well does a query match a key? Each score maps q and k to (B, H, Q, K).
 
 Any callable of the form `(q, k) -> (B, H, Q, K)` is a score. Those that live here are values with a
-type, so that a faster kernel can recognise them; `folds` names the ones that are a plain dot
-product once q and k have been projected.
+type, so that a faster kernel can recognise them; `DOT_PRODUCT_SCORES` are the ones that are a plain
+dot product once q and k have been projected.
 """
 
 import math
@@ -16,10 +16,16 @@ from torch import Tensor
 from regard import check
 from regard.check import Number
 from regard.functional.positions import distances
-from regard.functional.precision import cast_finite, tanh, wide, without_autocast
+from regard.functional.precision import (
+    cast_finite,
+    tanh,
+    to_float32,
+    unit_vectors,
+    without_autocast,
+)
 
 Score = Callable[[Tensor, Tensor], Tensor]
-Folded = tuple[Tensor, Tensor, Number]
+DotProductOperands = tuple[Tensor, Tensor, Number]
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Dot:
 
     scale: Number | None = 1.0
 
-    def fold(self, q: Tensor, k: Tensor) -> Folded:
+    def fold(self, q: Tensor, k: Tensor) -> DotProductOperands:
         """Queries, keys and the scale whose plain dot product is this score."""
         return q, k, root_scale(q) if self.scale is None else self.scale
 
@@ -40,11 +46,11 @@ class Dot:
     ) -> Float[Tensor, "B H Q K"]:
         return _product(self, q, k)
 
-    def fits(self, q: Tensor, k: Tensor) -> None:
+    def check_shapes(self, q: Tensor, k: Tensor) -> None:
         """Refuse keys of another width than the queries."""
         check.shape("attend", "k", k, B=q.shape[0], H=k.shape[1], K=None, D=q.shape[3])
 
-    def part(self, batch: int, head: int, queries: Tensor, offset: int) -> "Dot":
+    def restrict_to_rows(self, batch: int, head: int, queries: Tensor, offset: int) -> "Dot":
         """This score for some queries of one head."""
         return self
 
@@ -65,9 +71,9 @@ class Cosine:
 
     strength: Number | Tensor = 1.0
 
-    def fold(self, q: Tensor, k: Tensor) -> Folded:
+    def fold(self, q: Tensor, k: Tensor) -> DotProductOperands:
         """Unit vectors, with a strength for each query multiplied into q."""
-        of_q, of_k = _unit(q), _unit(k).to(k.dtype)
+        of_q, of_k = unit_vectors(q), unit_vectors(k).to(k.dtype)
         if isinstance(self.strength, Tensor):
             finite = of_q.isfinite().all(-1, keepdim=True)
             # a query that is not finite may be hidden later: it passes no NaN to the strength
@@ -80,19 +86,19 @@ class Cosine:
     ) -> Float[Tensor, "B H Q K"]:
         return _product(self, q, k)
 
-    def fits(self, q: Tensor, k: Tensor) -> None:
+    def check_shapes(self, q: Tensor, k: Tensor) -> None:
         """Refuse keys of another width than the queries, and a strength that has no query."""
-        Dot().fits(q, k)
+        Dot().check_shapes(q, k)
         # a number first: a compiler of dynamic numbers cannot ask what attributes one has
         if not isinstance(self.strength, (int, float)) and hasattr(self.strength, "__len__"):
             B, H, Q, _ = q.shape
-            check.broadcasts("Cosine", "strength", self.strength, B=B, H=H, Q=Q)
+            check.broadcastable("Cosine", "strength", self.strength, B=B, H=H, Q=Q)
 
-    def part(self, batch: int, head: int, queries: Tensor, offset: int) -> "Cosine":
+    def restrict_to_rows(self, batch: int, head: int, queries: Tensor, offset: int) -> "Cosine":
         """This score for some queries of one head."""
         if not isinstance(self.strength, Tensor):
             return self
-        return Cosine(picked(self.strength, batch, head, queries))
+        return Cosine(index_rows(self.strength, batch, head, queries))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +128,7 @@ class General:
     def __post_init__(self) -> None:
         _check_parameter("General", "weight", self.weight, H=None, D=None, Dk=None)
 
-    def fold(self, q: Tensor, k: Tensor) -> Folded:
+    def fold(self, q: Tensor, k: Tensor) -> DotProductOperands:
         """Queries projected into the space of the keys."""
         return cast_finite(_project_queries(q, self.weight), q.dtype), k, 1.0
 
@@ -131,11 +137,11 @@ class General:
     ) -> Float[Tensor, "B H Q K"]:
         return _product(self, q, k)
 
-    def fits(self, q: Tensor, k: Tensor) -> None:
+    def check_shapes(self, q: Tensor, k: Tensor) -> None:
         """Refuse a weight that does not lead from these queries to these keys."""
         check.shape("General", "weight", self.weight, H=q.shape[1], D=q.shape[3], Dk=k.shape[3])
 
-    def part(self, batch: int, head: int, queries: Tensor, offset: int) -> "General":
+    def restrict_to_rows(self, batch: int, head: int, queries: Tensor, offset: int) -> "General":
         """This score for some queries of one head."""
         return General(self.weight[head : head + 1])
 
@@ -152,7 +158,7 @@ class Location:
     def __post_init__(self) -> None:
         _check_parameter("Location", "weight", self.weight, H=None, D=None, N=None)
 
-    def fold(self, q: Tensor, k: Tensor) -> Folded:
+    def fold(self, q: Tensor, k: Tensor) -> DotProductOperands:
         """The columns of the weight stand in for the keys."""
         places = cast_finite(self.weight[:, :, : k.shape[2]].mT, q.dtype)  # (H, K, D)
         return q, places.expand(q.shape[0], -1, -1, -1), 1.0
@@ -162,14 +168,14 @@ class Location:
     ) -> Float[Tensor, "B H Q K"]:
         return _product(self, q, k)
 
-    def fits(self, q: Tensor, k: Tensor) -> None:
+    def check_shapes(self, q: Tensor, k: Tensor) -> None:
         """Refuse a weight of other heads or widths, and more keys than it has places."""
         check.shape("Location", "weight", self.weight, H=q.shape[1], D=q.shape[3], N=None)
         K, N = k.shape[2], self.weight.shape[2]
         if K > N:
             raise ValueError(f"Location: {K} keys, but weight has N={N} places")
 
-    def part(self, batch: int, head: int, queries: Tensor, offset: int) -> "Location":
+    def restrict_to_rows(self, batch: int, head: int, queries: Tensor, offset: int) -> "Location":
         """This score for some queries of one head."""
         return Location(self.weight[head : head + 1])
 
@@ -190,16 +196,16 @@ class Additive:
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
-        q, k = wide(q), wide(k)
+        q, k = to_float32(q), to_float32(k)
         hidden = tanh(q[:, :, :, None] + k[:, :, None])  # (B, H, Q, K, D)
         return torch.einsum("bhqkd,hd->bhqk", hidden, self.vector.to(q.dtype))
 
-    def fits(self, q: Tensor, k: Tensor) -> None:
+    def check_shapes(self, q: Tensor, k: Tensor) -> None:
         """Refuse a vector of other heads or widths than the queries."""
-        Dot().fits(q, k)
+        Dot().check_shapes(q, k)
         check.shape("Additive", "vector", self.vector, H=q.shape[1], D=q.shape[3])
 
-    def part(self, batch: int, head: int, queries: Tensor, offset: int) -> "Additive":
+    def restrict_to_rows(self, batch: int, head: int, queries: Tensor, offset: int) -> "Additive":
         """This score for some queries of one head."""
         return Additive(self.vector[head : head + 1])
 
@@ -226,20 +232,22 @@ class Relative:
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
-        q, k, scale = Dot(self.scale).fold(wide(q), wide(k))
+        q, k, scale = Dot(self.scale).fold(to_float32(q), to_float32(k))
         q = q * scale
         by_distance = q @ self.keys.to(q.dtype).mT  # (B, H, Q, N)
         return q @ k.mT + _by_pair(by_distance, k.shape[2], self.positions)
 
-    def fits(self, q: Tensor, k: Tensor) -> None:
+    def check_shapes(self, q: Tensor, k: Tensor) -> None:
         """Refuse distances of other heads or widths than the queries."""
-        Dot().fits(q, k)
-        check.shape("Relative", "keys", self.keys, H=_heads(self.keys, q), N=None, D=q.shape[3])
+        Dot().check_shapes(q, k)
+        check.shape(
+            "Relative", "keys", self.keys, H=_expected_heads(self.keys, q), N=None, D=q.shape[3]
+        )
 
-    def part(self, batch: int, head: int, queries: Tensor, offset: int) -> "Relative":
+    def restrict_to_rows(self, batch: int, head: int, queries: Tensor, offset: int) -> "Relative":
         """This score for some queries of one head."""
         places = queries + offset if self.positions is None else self.positions[queries]
-        return Relative(_of_head(self.keys, head), self.scale, places)
+        return Relative(_head_slice(self.keys, head), self.scale, places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +287,7 @@ class Factors:
     def __call__(
         self, q: Float[Tensor, "B H Q D"], k: Float[Tensor, "B H K D"]
     ) -> Float[Tensor, "B H Q K"]:
-        q, k, scale = scaled_dot.fold(wide(q), wide(k))
+        q, k, scale = scaled_dot.fold(to_float32(q), to_float32(k))
         q, (B, H, Q, _), K = q * scale, q.shape, k.shape[2]
         u, w = (None if x is None else x.to(q)[:, None] * scale for x in (self.key, self.position))
         r = None if self.distances is None else self.distances.to(q)
@@ -292,30 +300,32 @@ class Factors:
         assert score is not None
         return score.expand(B, H, Q, K)
 
-    def fits(self, q: Tensor, k: Tensor) -> None:
+    def check_shapes(self, q: Tensor, k: Tensor) -> None:
         """Refuse factors of other heads or widths than the queries."""
-        Dot().fits(q, k)
+        Dot().check_shapes(q, k)
         D = q.shape[3]
         if self.distances is not None:
-            H = _heads(self.distances, q)
+            H = _expected_heads(self.distances, q)
             check.shape("Factors", "distances", self.distances, H=H, N=None, D=D)
         if self.key is not None:
-            check.shape("Factors", "key", self.key, H=_heads(self.key, q), D=D)
+            check.shape("Factors", "key", self.key, H=_expected_heads(self.key, q), D=D)
         if self.position is not None:
-            check.shape("Factors", "position", self.position, H=_heads(self.position, q), N=None)
+            check.shape(
+                "Factors", "position", self.position, H=_expected_heads(self.position, q), N=None
+            )
 
-    def part(self, batch: int, head: int, queries: Tensor, offset: int) -> "Factors":
+    def restrict_to_rows(self, batch: int, head: int, queries: Tensor, offset: int) -> "Factors":
         """This score for some queries of one head."""
         places = queries + offset if self.positions is None else self.positions[queries]
         tables = (self.distances, self.key, self.position)
-        r, u, w = (None if x is None else _of_head(x, head) for x in tables)
+        r, u, w = (None if x is None else _head_slice(x, head) for x in tables)
         return Factors(self.query_key, r, u, w, places)
 
 
-folds = (Dot, Cosine, General, Location)
+DOT_PRODUCT_SCORES = (Dot, Cosine, General, Location)
 # Those that ask where the queries stand.
-placed = (Relative, Factors)
-known = (*folds, Additive, *placed)
+POSITIONAL_SCORES = (Relative, Factors)
+KNOWN_SCORES = (*DOT_PRODUCT_SCORES, Additive, *POSITIONAL_SCORES)
 
 
 def root_scale(q: Tensor) -> float:
@@ -323,12 +333,12 @@ def root_scale(q: Tensor) -> float:
     return 1 / math.sqrt(q.shape[-1] or 1)
 
 
-def picked(given: Tensor, batch: int, head: int, queries: Tensor) -> Tensor:
+def index_rows(x: Tensor, batch: int, head: int, queries: Tensor) -> Tensor:
     """What broadcasts to (B, H, Q, …), for some queries of one batch row and head: (1, 1, n, …)."""
-    given = given[(None,) * (3 - given.dim())]
-    batch, head = (i if n > 1 else 0 for i, n in zip((batch, head), given.shape[:2], strict=True))
-    row = given[batch : batch + 1, head : head + 1]
-    return row[:, :, queries] if given.shape[2] > 1 else row
+    x = x[(None,) * (3 - x.dim())]
+    batch, head = (i if n > 1 else 0 for i, n in zip((batch, head), x.shape[:2], strict=True))
+    row = x[batch : batch + 1, head : head + 1]
+    return row[:, :, queries] if x.shape[2] > 1 else row
 
 
 def _total(*parts: Tensor | None) -> Tensor | None:
@@ -345,19 +355,19 @@ def _by_pair(by_distance: Tensor, K: int, positions: Tensor | None) -> Tensor:
     return by_distance.gather(3, (apart + reach).expand(B, H, -1, -1))
 
 
-def _heads(table: Tensor, q: Tensor) -> int:
+def _expected_heads(table: Tensor, q: Tensor) -> int:
     """How many heads a table of distances must have: all share one, or each has its own."""
     return 1 if table.shape[0] == 1 else q.shape[1]
 
 
-def _of_head(table: Tensor, head: int) -> Tensor:
+def _head_slice(table: Tensor, head: int) -> Tensor:
     return table if table.shape[0] == 1 else table[head : head + 1]
 
 
-def _check_parameter(where: str, name: str, given: Tensor, **sizes: int | None) -> None:
+def _check_parameter(where: str, name: str, parameter: Tensor, **sizes: int | None) -> None:
     """Refuse a parameter that cannot be computed with, or of another shape."""
-    check.computable(where, name, given)
-    check.shape(where, name, given, **sizes)
+    check.supported_dtype(where, name, parameter)
+    check.shape(where, name, parameter, **sizes)
 
 
 def _check_distances(where: str, name: str, table: Tensor, **sizes: int | None) -> None:
@@ -374,21 +384,7 @@ def _product(score: Dot | Cosine | General | Location, q: Tensor, k: Tensor) -> 
     # folded before they are widened: what fused kernels round is rounded here as well
     q, k, scale = score.fold(q, k)
     # scale q, not the product: fewer numbers, and large ones do not overflow before they shrink
-    return (wide(q) * scale) @ wide(k).mT
-
-
-def _unit(x: Tensor) -> Tensor:
-    """Vectors of length 1; one of zeros stays so, and its gradient is zero."""
-    x = wide(x)
-    if x.shape[-1] == 0:
-        return x
-    # shrunk or grown first, so that no square overflows or vanishes; the direction stays as it is
-    largest = x.detach().abs().amax(-1, keepdim=True)
-    there = largest.isfinite() & (largest > 0)
-    even = x.where(there, 0) / largest.where(there, 1)
-    unit = even * even.square().sum(-1, keepdim=True).where(there, 1).rsqrt()
-    # a vector that is not finite stays so, but may be hidden later: it passes no NaN back
-    return unit.where(largest.isfinite(), x.detach())
+    return (to_float32(q) * scale) @ to_float32(k).mT
 
 
 @without_autocast
@@ -396,5 +392,5 @@ def _project_queries(q: Tensor, weight: Tensor) -> Tensor:
     """Queries (B, H, Q, D) times a weight (H, D, Dk); one that is not finite is NaN."""
     finite = q.isfinite().all(-1, keepdim=True)
     # such a query may be hidden later: it passes no NaN back to the weight
-    clean = wide(q).where(finite, 0)
+    clean = to_float32(q).where(finite, 0)
     return (clean @ weight.to(clean.dtype)).where(finite, torch.nan)

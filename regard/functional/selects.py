@@ -13,8 +13,8 @@ from torch import Tensor
 
 from regard import check
 from regard.check import Number
-from regard.functional.precision import wide
-from regard.functional.scores import picked
+from regard.functional.precision import to_float32
+from regard.functional.scores import index_rows
 
 Select = Callable[[Tensor], Tensor]
 
@@ -24,7 +24,7 @@ HIDDEN = float("-inf")
 
 def softmax(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
     """`exp(s) / Σ exp(s)`: every key that is seen is read a little (soft attention)."""
-    scores, blind = _opened(scores)
+    scores, blind = _open_blind_rows(scores)
     return scores.softmax(-1).masked_fill(blind, 0)
 
 
@@ -32,7 +32,7 @@ def sparsemax(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
     """Martins & Astudillo 2016, eq. 2: the point of the simplex nearest to the scores."""
     if scores.shape[-1] == 0:
         return scores
-    scores, blind = _opened(scores)
+    scores, blind = _open_blind_rows(scores)
     scores = scores - scores.amax(-1, keepdim=True).detach()
     ordered = scores.sort(dim=-1, descending=True).values
     total = ordered.cumsum(-1)
@@ -44,7 +44,7 @@ def sparsemax(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
 
 def hard(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
     """The best key and no other, one-hot; no gradient reaches the scores."""
-    return _one_hot(_best(scores), scores)
+    return _one_hot(_best_keys(scores), scores)
 
 
 def straight_through(scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
@@ -83,7 +83,7 @@ class Sampled:
 
     generator: torch.Generator | None = None
 
-    def draw(self, scores: Float[Tensor, "B H Q K"]) -> Int[Tensor, "B H Q"]:
+    def sample_keys(self, scores: Float[Tensor, "B H Q K"]) -> Int[Tensor, "B H Q"]:
         """The key each query draws; −1 where it may see none."""
         with torch.no_grad():
             p = softmax(scores)
@@ -94,11 +94,11 @@ class Sampled:
             return torch.where(p.sum(-1) > 0, (p / clocks).argmax(-1), -1)
 
     def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
-        return Drawn(self.draw(scores))(scores)
+        return DrawnKeys(self.sample_keys(scores))(scores)
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnKeys:
     """Keys that were drawn before, one a query, one-hot: what a look keeps of `sampled`.
 
     Args:
@@ -110,9 +110,9 @@ class Drawn:
     def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
         return _one_hot(self.index, scores)
 
-    def part(self, batch: int, head: int, queries: Tensor) -> "Drawn":
+    def restrict_to_rows(self, batch: int, head: int, queries: Tensor) -> "DrawnKeys":
         """This select for some queries of one head."""
-        return Drawn(picked(self.index, batch, head, queries))
+        return DrawnKeys(index_rows(self.index, batch, head, queries))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         check.shape("gaussian", "centre", self.centre, B=None, H=None, Q=None)
-        check.computable("gaussian", "centre", self.centre)
+        check.supported_dtype("gaussian", "centre", self.centre)
         check.number("gaussian", "width", self.width)
         if not self.width > 0:
             raise ValueError(f"gaussian: expected width > 0, got {self.width!r}")
@@ -147,14 +147,14 @@ class Gaussian:
         apart = ((keys - centre[..., None]) / self.width).to(weights.dtype)
         return weights * torch.exp(-apart.square() / 2)
 
-    def fits(self, q: Tensor) -> None:
+    def check_shapes(self, q: Tensor) -> None:
         """Refuse centres for other queries."""
         B, H, Q, _ = q.shape
         check.shape("gaussian", "centre", self.centre, B=B, H=H, Q=Q)
 
-    def part(self, batch: int, head: int, queries: Tensor) -> "Gaussian":
+    def restrict_to_rows(self, batch: int, head: int, queries: Tensor) -> "Gaussian":
         """This select for some queries of one head."""
-        return Gaussian(picked(self.centre, batch, head, queries), self.width)
+        return Gaussian(index_rows(self.centre, batch, head, queries), self.width)
 
 
 top_k = TopK
@@ -162,21 +162,21 @@ sampled = Sampled
 gaussian = Gaussian
 
 
-def local(select: Select) -> bool:
+def is_position_independent(select: Select) -> bool:
     """Whether a select judges each row by its seen scores alone, wherever the keys stand."""
     return select in (softmax, sparsemax, hard, straight_through) or isinstance(select, TopK)
 
 
-def _opened(
+def _open_blind_rows(
     scores: Float[Tensor, "B H Q K"],
 ) -> tuple[Float[Tensor, "B H Q K"], Bool[Tensor, "B H Q 1"]]:
     """Scores with blind rows set to zero, so that nothing in them is NaN, and which those are."""
-    scores = wide(scores)
+    scores = to_float32(scores)
     blind = (scores == HIDDEN).all(-1, keepdim=True)
     return scores.masked_fill(blind, 0), blind
 
 
-def _best(scores: Float[Tensor, "B H Q K"]) -> Int[Tensor, "B H Q"]:
+def _best_keys(scores: Float[Tensor, "B H Q K"]) -> Int[Tensor, "B H Q"]:
     if scores.shape[-1] == 0:
         return torch.full(scores.shape[:-1], -1, device=scores.device)
     value, index = scores.detach().max(-1)
@@ -187,4 +187,4 @@ def _one_hot(
     index: Int[Tensor, "B H Q"], scores: Float[Tensor, "B H Q K"]
 ) -> Float[Tensor, "B H Q K"]:
     keys = torch.arange(scores.shape[-1], device=scores.device)
-    return (index[..., None] == keys).to(wide(scores).dtype)
+    return (index[..., None] == keys).to(to_float32(scores).dtype)

@@ -1,15 +1,13 @@
 """Attention with weights: modules that hold parameters, and nothing that a function can say."""
 
-from regard.layers.blocks import AddNorm, DecoderBlock, Dropped, EncoderBlock, Scores
+from regard.layers.blocks import AddNorm, DecoderBlock, DecoderScores, DropoutRates, EncoderBlock
 from regard.layers.caches import Cache, StaticCache
-from regard.layers.classic import Additive, Dot, General, Location
 from regard.layers.coverage import Coverage, LocationAware
 from regard.layers.feed_forward import FeedForward
 from regard.layers.learned_queries import LearnedQueries
-from regard.layers.local import LocalM, LocalP
+from regard.layers.local_attention import LocalM, LocalP
 from regard.layers.multi_head import MultiHead
-from regard.layers.positions import Learned, RelativeBias, Rotary, Sinusoidal, Unplaced
-from regard.layers.ready import prepared
+from regard.layers.positions import Learned, NoPositions, RelativeBias, Rotary, Sinusoidal
 from regard.layers.scores import (
     AdditiveScore,
     CosineScore,
@@ -18,6 +16,7 @@ from regard.layers.scores import (
     LocationScore,
     RelativeScore,
 )
+from regard.layers.single_head import Additive, Dot, General, Location
 
 __all__ = [
     "AddNorm",
@@ -27,8 +26,9 @@ __all__ = [
     "CosineScore",
     "Coverage",
     "DecoderBlock",
+    "DecoderScores",
     "Dot",
-    "Dropped",
+    "DropoutRates",
     "EncoderBlock",
     "FactorsScore",
     "FeedForward",
@@ -42,12 +42,10 @@ __all__ = [
     "LocationAware",
     "LocationScore",
     "MultiHead",
+    "NoPositions",
     "RelativeBias",
     "RelativeScore",
     "Rotary",
-    "Scores",
     "Sinusoidal",
     "StaticCache",
-    "Unplaced",
-    "prepared",
 ]

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from regard import check
-from regard.door import weigh
+from regard.dispatch import weigh
 from regard.functional.biases import Bias
 from regard.functional.selects import Select, softmax
-from regard.layers.classic import Additive
+from regard.layers.single_head import Additive
 
 
 class Coverage(nn.Module):
@@ -34,7 +34,7 @@ class Coverage(nn.Module):
         """`U memory` (B, K, width), the same for every step of a decoder."""
         return self.content.keys(memory)
 
-    def begin(self, memory: Tensor) -> Tensor:
+    def init_past(self, memory: Tensor) -> Tensor:
         """How much of each place has been read before the first step (B, K): nothing."""
         return memory.new_zeros(memory.shape[:2])
 
@@ -53,15 +53,15 @@ class Coverage(nn.Module):
         Args:
             x: the state of a step of a decoder.
             memory: what is read (B, K, memory_width), finite even where it is hidden.
-            past: what `begin` or the step before gave (B, K).
+            past: what `init_past` or the step before gave (B, K).
             keys: what `keys(memory)` gave.
             bias: what is added to the scores; −inf hides the padding.
             select: how scores become weights.
         """
         keys = self.keys(memory) if keys is None else keys
-        _refuse("Coverage", x, keys, past)
+        _check_inputs("Coverage", x, keys, past)
         keys = keys + self.past(past[..., None])
-        context, weights = _read(self.content, x, memory, keys, bias, select)
+        context, weights = _context_and_weights(self.content, x, memory, keys, bias, select)
         return context, past + weights
 
 
@@ -98,7 +98,7 @@ class LocationAware(nn.Module):
         """`U memory` (B, K, width), the same for every step of a decoder."""
         return self.content.keys(memory)
 
-    def begin(self, memory: Tensor) -> Tensor:
+    def init_past(self, memory: Tensor) -> Tensor:
         """The weights before the first step (B, K): none."""
         return memory.new_zeros(memory.shape[:2])
 
@@ -117,12 +117,12 @@ class LocationAware(nn.Module):
         The arguments are those of `Coverage`.
         """
         keys = self.keys(memory) if keys is None else keys
-        _refuse("LocationAware", x, keys, past)
+        _check_inputs("LocationAware", x, keys, past)
         keys = keys + self.past(self.filters(past[:, None]).mT)
-        return _read(self.content, x, memory, keys, bias, select)
+        return _context_and_weights(self.content, x, memory, keys, bias, select)
 
 
-def _read(
+def _context_and_weights(
     content: Additive,
     x: Tensor,
     memory: Tensor,
@@ -136,7 +136,7 @@ def _read(
     return torch.bmm(weights, memory), weights[:, 0]
 
 
-def _refuse(where: str, x: Tensor, keys: Tensor, past: Tensor) -> None:
+def _check_inputs(where: str, x: Tensor, keys: Tensor, past: Tensor) -> None:
     B, K, _ = keys.shape
     check.shape(where, "x", x, B=B, Q=1, E=None)
     check.shape(where, "past", past, B=B, K=K)

@@ -13,28 +13,25 @@ class FeedForward(nn.Module):
 
     Args:
         width: how wide the input and the output are, E.
-        inner: how wide the layer between is.
+        feed_forward_width: how wide the layer between is.
         activation: what makes it more than one matrix.
         dropout: the share of inner numbers dropped in training.
     """
 
     def __init__(
-        self, width: int, inner: int, *, activation: Activation = F.relu, dropout: float = 0.0
+        self,
+        width: int,
+        feed_forward_width: int,
+        *,
+        activation: Activation = F.relu,
+        dropout: float = 0.0,
     ):
         super().__init__()
-        self.inner = nn.Linear(width, inner)
+        self.inner = nn.Linear(width, feed_forward_width)
         self.activation = activation
         self.dropout = nn.Dropout(dropout)
-        self.out = nn.Linear(inner, width)
+        self.out = nn.Linear(feed_forward_width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         """Each token (…, E) by itself."""
         return self.out(self.dropout(self.activation(self.inner(x))))
-
-    def within_few(self, x: Tensor) -> Tensor:
-        """What is inside (B, inner) for few tokens (B, E) on a card: one launch, no gradient."""
-        from regard.kernels.one_query_linear import linear
-
-        bent = self.activation is F.relu
-        inner = linear(x, self.inner.weight, self.inner.bias, relu=bent)
-        return inner if bent else self.activation(inner)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.functional.rules import Rule
-from regard.layers.caches import Keys
+from regard.layers.caches import AnyCache
 from regard.layers.multi_head import MultiHead
 
 
@@ -29,7 +29,7 @@ class LearnedQueries(nn.Module):
         self.queries = nn.Parameter(torch.randn(n, width) * 0.02)
         self.attention = MultiHead(width, heads, memory_width=memory_width)
 
-    def forward(self, memory: Tensor | Keys, *, rule: Rule | Tensor | None = None) -> Tensor:
+    def forward(self, memory: Tensor | AnyCache, *, rule: Rule | Tensor | None = None) -> Tensor:
         """What the queries read (B, n, E) in `memory` (B, K, E)."""
         batch = memory.shape[0] if isinstance(memory, Tensor) else memory.k.shape[0]
         return self.attention(self.queries.expand(batch, -1, -1), memory, rule=rule)

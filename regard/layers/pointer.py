@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from regard import check, door
+from regard import check, dispatch
 from regard.functional.rules import Rule
 from regard.layers.scores import AdditiveScore
 
@@ -33,9 +33,9 @@ class Pointer(nn.Module):
         −inf where `rule` does not let it be pointed at.
         """
         q, k = self.query(x)[:, None], keys[:, None]
-        return door.logits(q, k, score=self.score.value(), rule=rule)[:, 0]
+        return dispatch.logits(q, k, score=self.score.value(), rule=rule)[:, 0]
 
-    @door.named
+    @dispatch.as_module_call
     def log_probability(
         self, x: Tensor, keys: Tensor, index: Tensor, *, rule: Rule | Tensor | None = None
     ) -> Tensor:
@@ -45,10 +45,10 @@ class Pointer(nn.Module):
         """
         q, k = self.query(x)[:, None], keys[:, None]
         score = self.score.value()
-        return door.log_probability(q, k, index[:, None], score=score, rule=rule)[:, 0]
+        return dispatch.log_probability(q, k, index[:, None], score=score, rule=rule)[:, 0]
 
 
-def refuse_stuck(logits: Tensor, left: Tensor, step: int) -> None:
+def check_has_choice(logits: Tensor, remaining: Tensor, step: int) -> None:
     """Refuse to go on where nothing of what is left (B, N) may be pointed at, by an edit."""
-    if bool((logits.isneginf().all(1) & left.any(1)).any()):
+    if bool((logits.isneginf().all(1) & remaining.any(1)).any()):
         raise ValueError(f"edit: nothing is left to point at in step {step}; all of it is hidden")

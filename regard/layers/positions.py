@@ -5,13 +5,11 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard import check
 from regard.functional import biases, positions
-from regard.kernels import one_query
 
-Name = Literal["sinusoidal", "learned", "none"]
+PositionKind = Literal["sinusoidal", "learned", "none"]
 # What puts tokens (B, Q, E) and a table of positions, (Q, E) or (B, Q, E), together.
 Join = Callable[[Tensor, Tensor], Tensor]
 
@@ -22,10 +20,10 @@ class Sinusoidal(nn.Module):
     Args:
         width: how wide the table of positions is.
         base: the longest wavelength is 2π times this.
-        join: `functional.positions.added` or `concatenated`.
+        join: `functional.positions.add_positions` or `concat_positions`.
     """
 
-    def __init__(self, width: int, *, base: float = 10000.0, join: Join = positions.added):
+    def __init__(self, width: int, *, base: float = 10000.0, join: Join = positions.add_positions):
         super().__init__()
         self.width, self.base, self.join = width, base, join
 
@@ -36,13 +34,13 @@ class Sinusoidal(nn.Module):
         )
         return self.join(x, table)
 
-    def rows(self, size: int, like: Tensor) -> nn.Parameter | None:
+    def position_table(self, size: int, like: Tensor) -> nn.Parameter | None:
         """What is added at each of the first `size` positions (N, E), in the dtype of `like`.
 
         It is prepared for many steps, so a parameter: the same for all rows of a state. None where
         positions are joined in another way.
         """
-        if self.join is not positions.added:
+        if self.join is not positions.add_positions:
             return None
         table = positions.sinusoidal(size, self.width, base=self.base, device=like.device)
         return nn.Parameter(table.to(like.dtype), requires_grad=False)
@@ -54,10 +52,10 @@ class Learned(nn.Module):
     Args:
         context: how many positions there are.
         width: how wide the table of positions is.
-        join: `functional.positions.added` or `concatenated`.
+        join: `functional.positions.add_positions` or `concat_positions`.
     """
 
-    def __init__(self, context: int, width: int, *, join: Join = positions.added):
+    def __init__(self, context: int, width: int, *, join: Join = positions.add_positions):
         super().__init__()
         self.table = nn.Parameter(torch.randn(context, width) * 0.02)
         self.join = join
@@ -71,35 +69,16 @@ class Learned(nn.Module):
                 or one for each row (B,).
         """
         context, Q = self.table.shape[0], x.shape[1]
-        if not isinstance(start, Tensor) or check.readable(start):
+        if not isinstance(start, Tensor) or check.can_read_values(start):
             end = Q + int(start.max() if isinstance(start, Tensor) else start)
             if end > context:
                 raise ValueError(f"Learned: {end} tokens, but the context holds {context}")
         if isinstance(start, Tensor):
-            return self.join(x, self.table[positions.counted(start, Q, x.device)])
+            return self.join(x, self.table[positions.position_range(start, Q, x.device)])
         return self.join(x, self.table[start : start + Q])
 
 
-def looked_up(
-    tokens: Tensor, table: Tensor, places: Tensor, position: Tensor, *, scale: float
-) -> Tensor:
-    """Tokens (B,) of a table (V, E), `scale` times as large, with what is added where they stand.
-
-    Args:
-        tokens: which rows of the table.
-        table: of embeddings.
-        places: what is added at each position (N, E).
-        position: where all of them stand, a tensor of no axes.
-        scale: how much larger tokens are made.
-    """
-    if one_query.takes(table, places) and table.is_contiguous():
-        from regard.kernels import one_query_embedding
-
-        return one_query_embedding.embedded(tokens, table, places, position, scale)
-    return F.embedding(tokens, table) * scale + places[position[None]]
-
-
-class Unplaced(nn.Module):
+class NoPositions(nn.Module):
     """No positions: tokens are a set, unless an attention tells distances apart by itself."""
 
     def forward(self, x: Tensor, *, start: int | Tensor = 0) -> Tensor:
@@ -107,11 +86,13 @@ class Unplaced(nn.Module):
         return x
 
 
-def named(name: Name, context: int, width: int) -> Sinusoidal | Learned | Unplaced:
+def build_positions(
+    name: PositionKind, context: int, width: int
+) -> Sinusoidal | Learned | NoPositions:
     """The positions of this name, added to tokens of this width; learned ones for `context`."""
     if name == "learned":
         return Learned(context, width)
-    return Sinusoidal(width) if name == "sinusoidal" else Unplaced()
+    return Sinusoidal(width) if name == "sinusoidal" else NoPositions()
 
 
 class Rotary(nn.Module):
@@ -128,9 +109,9 @@ class Rotary(nn.Module):
         positions.check_layout("Rotary", layout)
         self.base, self.layout = base, layout
 
-    def forward(self, x: Tensor, places: Tensor) -> Tensor:
-        """`x` (B, H, Q, D) turned by where it stands, `places` (Q,)."""
-        return positions.rotary(x, places, base=self.base, layout=self.layout)
+    def forward(self, x: Tensor, token_positions: Tensor) -> Tensor:
+        """`x` (B, H, Q, D) turned by where it stands, `token_positions` (Q,)."""
+        return positions.rotary(x, token_positions, base=self.base, layout=self.layout)
 
 
 class RelativeBias(nn.Module):
@@ -141,15 +122,17 @@ class RelativeBias(nn.Module):
     Args:
         heads: how many heads the queries have.
         buckets: how many numbers each head has.
-        ahead: whether keys ahead of the query have half of the buckets, or none.
-        farthest: the distance from which on all share the last bucket.
+        bidirectional: whether keys ahead of the query have half of the buckets, or none.
+        max_distance: the distance from which on all share the last bucket.
     """
 
-    def __init__(self, heads: int, *, buckets: int = 32, ahead: bool = True, farthest: int = 128):
+    def __init__(
+        self, heads: int, *, buckets: int = 32, bidirectional: bool = True, max_distance: int = 128
+    ):
         super().__init__()
         self.table = nn.Parameter(torch.zeros(heads, buckets))
-        self.ahead, self.farthest = ahead, farthest
+        self.bidirectional, self.max_distance = bidirectional, max_distance
 
     def value(self) -> biases.Relative:
         """The bias, with the numbers as they are now."""
-        return biases.relative(self.table, self.ahead, self.farthest)
+        return biases.relative(self.table, self.bidirectional, self.max_distance)

@@ -44,7 +44,7 @@ class Readout(nn.Module):
         return self.dropout(both.unflatten(-1, (-1, 2)).amax(-1))
 
 
-class Attended(nn.Module):
+class AttentionalReadout(nn.Module):
     """Luong et al. 2015, eq. 5: `h̃ = tanh(W [context; state])`; the state has heard the word.
 
     Args:

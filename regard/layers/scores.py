@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.functional.scores import (
+    POSITIONAL_SCORES,
     Additive,
     Cosine,
     Factors,
@@ -19,12 +20,11 @@ from regard.functional.scores import (
     Relative,
     Score,
     dot,
-    placed,
     scaled_dot,
 )
 
 # The scores that go by the content of queries and keys alone, by name.
-Name = Literal["scaled_dot", "dot", "additive", "cosine", "general"]
+ScoreName = Literal["scaled_dot", "dot", "additive", "cosine", "general"]
 
 
 @runtime_checkable
@@ -45,9 +45,9 @@ class AdditiveScore(nn.Module):
 
     def __init__(self, heads: int, width: int):
         super().__init__()
-        self.vector = nn.Parameter(_uniform(heads, width, wide=width))
+        self.vector = nn.Parameter(_uniform(heads, width, fan_in=width))
 
-    def begin(self) -> None:
+    def init_for_transformer(self) -> None:
         """Draw a vector that suits a Transformer: large enough that weights differ at once."""
         # of 1, 4 and 12 times what is drawn else, the best on development pairs of Multi30k
         most = 12 * self.vector.shape[1] ** -0.5
@@ -70,7 +70,7 @@ class GeneralScore(nn.Module):
     def __init__(self, heads: int, width: int, key_width: int | None = None):
         super().__init__()
         key_width = width if key_width is None else key_width
-        self.weight = nn.Parameter(_uniform(heads, width, key_width, wide=width))
+        self.weight = nn.Parameter(_uniform(heads, width, key_width, fan_in=width))
 
     def value(self) -> General:
         """The score, as kernels know it."""
@@ -105,7 +105,7 @@ class LocationScore(nn.Module):
 
     def __init__(self, heads: int, width: int, places: int):
         super().__init__()
-        self.weight = nn.Parameter(_uniform(heads, width, places, wide=width))
+        self.weight = nn.Parameter(_uniform(heads, width, places, fan_in=width))
 
     def value(self) -> Location:
         """The score, as kernels know it."""
@@ -125,7 +125,7 @@ class RelativeScore(nn.Module):
         super().__init__()
         if reach < 0:
             raise ValueError(f"RelativeScore: expected reach >= 0, got {reach}")
-        self.keys = nn.Parameter(_uniform(heads, 2 * reach + 1, width, wide=width))
+        self.keys = nn.Parameter(_uniform(heads, 2 * reach + 1, width, fan_in=width))
 
     def value(self) -> Relative:
         """The score, scaled as in the paper."""
@@ -165,12 +165,12 @@ class FactorsScore(nn.Module):
             raise ValueError("FactorsScore: expected at least one of the four factors, got none")
         self.query_key, self.query_position = query_key, query_position
         self.distances = (
-            nn.Parameter(_uniform(heads, 2 * reach + 1, width, wide=width))
+            nn.Parameter(_uniform(heads, 2 * reach + 1, width, fan_in=width))
             if query_position or position
             else None
         )
         self.key, self.position = (
-            nn.Parameter(_uniform(heads, width, wide=width)) if there else None
+            nn.Parameter(_uniform(heads, width, fan_in=width)) if there else None
             for there in (key, position)
         )
 
@@ -185,7 +185,7 @@ class FactorsScore(nn.Module):
         )
 
 
-def named(name: Name, heads: int, width: int) -> Score | LearnedScore:
+def build_score(name: ScoreName, heads: int, width: int) -> Score | LearnedScore:
     """The score of this name for `heads` heads of this width, with what it learns."""
     if name == "additive":
         return AdditiveScore(heads, width)
@@ -196,20 +196,20 @@ def named(name: Name, heads: int, width: int) -> Score | LearnedScore:
     return dot if name == "dot" else scaled_dot
 
 
-def value_of(score: Score | LearnedScore) -> Score:
+def score_value(score: Score | LearnedScore) -> Score:
     """The score as a value, whether it is one or a module that holds one."""
     # to ask isinstance of a Protocol takes longer than to project a token
     return score.value() if hasattr(score, "value") else score
 
 
-def at(score: Score, positions: Tensor) -> Score:
+def with_positions(score: Score, positions: Tensor) -> Score:
     """The score for queries that stand at `positions` (Q,), if it asks where they stand."""
-    return replace(score, positions=positions) if isinstance(score, placed) else score
+    return replace(score, positions=positions) if isinstance(score, POSITIONAL_SCORES) else score
 
 
-def refuse_parameters(where: str, score: Score | LearnedScore) -> None:
+def check_no_parameters(where: str, score: Score | LearnedScore) -> None:
     """Refuse a score value that holds a Parameter: no module owns it, so nobody would train it."""
-    instead = _LEARNED.get(type(score))
+    instead = _LEARNED_SCORES.get(type(score))
     if instead is not None and any(isinstance(x, nn.Parameter) for x in vars(score).values()):
         raise ValueError(
             f"{where}: a Parameter inside scores.{type(score).__name__} would be neither trained "
@@ -217,7 +217,7 @@ def refuse_parameters(where: str, score: Score | LearnedScore) -> None:
         )
 
 
-_LEARNED: dict[type, type[nn.Module]] = {
+_LEARNED_SCORES: dict[type, type[nn.Module]] = {
     Additive: AdditiveScore,
     Cosine: CosineScore,
     Factors: FactorsScore,
@@ -227,8 +227,8 @@ _LEARNED: dict[type, type[nn.Module]] = {
 }
 
 
-def _uniform(*shape: int, wide: int) -> Tensor:
+def _uniform(*shape: int, fan_in: int) -> Tensor:
     """Where a parameter begins: uniform within ±1/√wide, as in PyTorch's own layers."""
     if min(shape) < 1:
         raise ValueError(f"score: expected sizes >= 1, got {shape}")
-    return torch.empty(shape).uniform_(-(wide**-0.5), wide**-0.5)
+    return torch.empty(shape).uniform_(-(fan_in**-0.5), fan_in**-0.5)

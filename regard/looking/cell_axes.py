@@ -15,11 +15,11 @@ PERMUTATION_NAMES = frozenset(
 )
 JOIN_NAMES = frozenset(["cat", "concat", "concatenate", "pad"])
 # What moves cells, or puts them among others.
-MOVE_NAMES = frozenset(["as_strided", "diagonal", "flip", "gather", "index_select"]) | frozenset(
+REORDER_NAMES = frozenset(["as_strided", "diagonal", "flip", "gather", "index_select"]) | frozenset(
     ["repeat", "roll", "setitem", "stack"]
 )
 # What may put cells elsewhere though the shape is the same.
-MOVING_NAMES = PERMUTATION_NAMES | JOIN_NAMES | MOVE_NAMES | {"getitem"}
+ALL_MOVE_NAMES = PERMUTATION_NAMES | JOIN_NAMES | REORDER_NAMES | {"getitem"}
 
 
 class CellAxes(NamedTuple):
@@ -47,7 +47,7 @@ class CellAxes(NamedTuple):
         """True if the last of so many axes is known to be neither of queries nor of keys."""
         return None not in (self.left, self.right) and dims - 1 not in (self.left, self.right)
 
-    def after(
+    def output_axes(
         self, name: str, args: tuple[Any, ...], source: Tensor, out: Tensor, run: Callable[..., Any]
     ) -> "CellAxes":
         """The axes of the output of a function of a tensor that has these.
@@ -59,11 +59,11 @@ class CellAxes(NamedTuple):
         if name in PERMUTATION_NAMES:
             # sizes that say which axis they are of
             order = run(torch.empty(tuple(range(1, n + 1)), device="meta")).shape
-            return self._permuted([size - 1 for size in order])
+            return self._with_axis_order([size - 1 for size in order])
         if name in JOIN_NAMES:
             is_beside = shift == 0 and out.shape[:-1] == source.shape[:-1]
             return self._replace(columns=n - 1) if is_beside else UNKNOWN_AXES
-        if name in MOVE_NAMES or (name == "getitem" and _has_index(args[1])):
+        if name in REORDER_NAMES or (name == "getitem" and _has_index(args[1])):
             return UNKNOWN_AXES
         if out.shape == source.shape:
             return self
@@ -73,7 +73,7 @@ class CellAxes(NamedTuple):
         stays = self.columns == n - 1 and out.shape[-1] == source.shape[-1]
         return CellAxes(columns=out.dim() - 1 if stays else None)
 
-    def _permuted(self, order: list[int]) -> "CellAxes":
+    def _with_axis_order(self, order: list[int]) -> "CellAxes":
         """The axes where axis i is what was axis `order[i]`."""
         left, right, columns = (None if a is None else order.index(a) for a in self[:3])
         others = [axis for axis in order if axis not in (self.left, self.right)]

@@ -51,7 +51,7 @@ class CompiledRuns:
         if running is not None and _has_attention(function):
             self._by_method[running] = None
 
-    def may_hold(self, name: str, ran: Iterable[str]) -> bool:
+    def can_have_run_compiled(self, name: str, executed_names: Iterable[str]) -> bool:
         """True if a module ran compiled, or may have, since it did not run eagerly."""
         root = next(iter(self._modules), None)
 
@@ -60,29 +60,32 @@ class CompiledRuns:
 
         if is_within(self._whole) or name in self._by_method:
             return True
-        ran = set(ran)
+        executed_names = set(executed_names)
         # what runs compiled outside of a model may be all of it, unless some of it ran eagerly
-        return name not in ran and (is_within(self._inside) or (None in self._inside and not ran))
+        return name not in executed_names and (
+            is_within(self._inside) or (None in self._inside and not executed_names)
+        )
 
-    def unseen_names(self, ran: Iterable[str]) -> tuple[str, ...]:
+    def unseen_names(self, executed_names: Iterable[str]) -> tuple[str, ...]:
         """The innermost modules that look like attention and may have run compiled.
 
         If none looks like it, the root, if that may have.
         """
         if not self:
             return ()
-        ran = tuple(ran)
+        executed_names = tuple(executed_names)
         found = [
             name
             for name, module in self._modules.items()
-            if (name in self._by_method or _is_attention(name, module)) and self.may_hold(name, ran)
+            if (name in self._by_method or _is_attention(name, module))
+            and self.can_have_run_compiled(name, executed_names)
         ]
         root = next(iter(self._modules), None)
-        if not found and root is not None and self.may_hold(root, ran):
+        if not found and root is not None and self.can_have_run_compiled(root, executed_names):
             return (root,)
-        return unseen_modules.innermost(found, root)
+        return unseen_modules.innermost_names(found, root)
 
-    def warning(self, names: tuple[str, ...]) -> str | None:
+    def warning_text(self, names: tuple[str, ...]) -> str | None:
         """The sentence at the end of a look for modules that may have run compiled."""
         if not names:
             return None
@@ -92,11 +95,11 @@ class CompiledRuns:
             "torch.compile"
         )
 
-    def refuse(self, names: Iterable[str], ran: Iterable[str]) -> None:
+    def check_ran_eagerly(self, names: Iterable[str], executed_names: Iterable[str]) -> None:
         """Raise if modules of these names, which were to be edited, may have run compiled."""
-        ran = tuple(ran)
+        executed_names = tuple(executed_names)
         for name in names if self else ():
-            if self.may_hold(name, ran):
+            if self.can_have_run_compiled(name, executed_names):
                 raise ValueError(
                     f"edit: compiled code ran, which cannot be edited, and {name!r} did not "
                     "always run eagerly; run the model without torch.compile"
@@ -107,11 +110,11 @@ def compiler_patches() -> list[Patch]:
     """The patch that notes compiled code; that of `torch.compile`, which loads the compiler."""
     eval_frame = sys.modules.get(_COMPILER)
     if eval_frame is None:
-        return [_loading_patch()]
+        return [_compile_patch()]
     return [_entry_patch(eval_frame)] if hasattr(eval_frame, "_callback_from_stance") else []
 
 
-def _loading_patch() -> Patch:
+def _compile_patch() -> Patch:
     def compile(*args: Any, **kwargs: Any) -> Any:
         # the compiler keeps a table of torch's functions, so it is loaded with none replaced
         patch.remove()
@@ -140,7 +143,7 @@ def _entry_patch(eval_frame: Any) -> Patch:
 def _note_frame(frame: FrameType) -> None:
     """Note for each open path of this thread the function that is about to run compiled."""
     # what runs in a call of ours, or of flex attention, is seen by its arguments
-    if threads.thread_state.aside is not None:
+    if threads.thread_state.paused_observers is not None:
         return
     local = frame.f_locals
     function, args = local.get("fn"), local.get("args", ())

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.functional.call import Call
 from regard.looking import eager_calls, function_kinds, products
-from regard.looking.cell_axes import MOVING_NAMES, CellAxes
+from regard.looking.cell_axes import ALL_MOVE_NAMES, CellAxes
 from regard.looking.function_kinds import (
     KIND_OTHER,
     KIND_PASS,
@@ -65,7 +65,7 @@ class Host(Protocol):
     def note_attention(self) -> None:
         """Note for each edit that the running module attends."""
 
-    def keep(self, source: Source, *, edited: bool) -> None:
+    def keep(self, source: Source, *, was_edited: bool) -> None:
         """Show a call to every open look."""
 
 
@@ -79,7 +79,7 @@ class EagerAttention:
     _last_projection: products.Projection | None = None
     _merges: HeadMerges = field(default_factory=HeadMerges)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Forget all tensors that are followed."""
         self._traces.clear()
         self._merges.clear()
@@ -92,13 +92,13 @@ class EagerAttention:
         return HeadHints(eager_calls.head_count(self.host.module()), batches, self._merges)
 
     def obstacles(self, func: Any) -> Collection[Any]:
-        """A collection that is empty whenever `func` needs no `run`; it changes with the calls."""
+        """A collection that is empty where `func` needs no `run_function`; it may change."""
         kind, name = self._kinds.get(func) or self._kind_of(func)
         if kind in (KIND_PRODUCT, KIND_PROJECTION) or name in MERGE_NAMES:
             return (name,)
         return () if kind == KIND_OTHER else self._traces
 
-    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run_function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The output of the function; that of a softmax may be edited."""
         kind, name = self._kinds.get(func) or self._kind_of(func)
         if kind == KIND_PRODUCT:
@@ -166,14 +166,14 @@ class EagerAttention:
         # some of them write into what they add to
         added = None
         with suppress(Exception):
-            added = self._added_to_product(name, args, kwargs)
+            added = self._product_addend(name, args, kwargs)
         out = run_visible(func, args, kwargs)
         # what cannot be followed is not: nothing is raised in anyone's model
         with suppress(Exception):
             self._follow_product(out, name, args, kwargs, added)
         return out
 
-    def _added_to_product(
+    def _product_addend(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Tensor | None:
         """What baddbmm and addmm add to their product, if an edit applies; else None."""
@@ -189,7 +189,7 @@ class EagerAttention:
         name: str,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        added: Tensor | None,
+        addend: Tensor | None,
     ) -> None:
         """Follow the output of a product, if it may be scores of attention."""
         product = products.product_of(name, args, kwargs)
@@ -212,7 +212,7 @@ class EagerAttention:
         bias = None
         if has_edit:
             bias = torch.zeros_like(out)
-            bias = bias if added is None else bias + added
+            bias = bias if addend is None else bias + addend
         self._follow(out, ScoreTrace(origin, bias, axes=product.axes(out)))
 
     def _run_and_follow(
@@ -225,7 +225,7 @@ class EagerAttention:
         if name in SUM_NAMES and not trace.axes.has_rows:
             # of a sum of two products, the one whose rows are known
             source, trace = next((one for one in found if one[1].axes.has_rows), found[0])
-        if trace.has_softmax and function_kinds.is_written(func, name, args, kwargs):
+        if trace.has_softmax and function_kinds.is_in_place(func, name, args, kwargs):
             with suppress(Exception):
                 self._copy_weights(source, trace)
         if name in PROJECTION_FUNCTIONS and not _mixes_heads(source, args):
@@ -254,14 +254,14 @@ class EagerAttention:
         source: Tensor,
         trace: ScoreTrace,
         out: Any,
-        added: Any,
+        model_bias: Any,
         name: str,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
         """Follow the outputs of a function of a tensor that is followed."""
         outs = [args[0]] if name == "setitem" else tensors_in(out)
-        parts = tensors_in(added) if added is not None else []
+        parts = tensors_in(model_bias) if model_bias is not None else []
         for i, tensor in enumerate(outs):
             if not tensor.is_floating_point() or (trace.has_softmax and tensor is source):
                 continue
@@ -290,16 +290,16 @@ class EagerAttention:
         Args:
             trace: that of `out`; still with the axes and columns of `source`.
         """
-        if name not in MOVING_NAMES and out.shape == source.shape:
+        if name not in ALL_MOVE_NAMES and out.shape == source.shape:
             return
         if name == "setitem" and source is args[0]:
             return  # others are written among them
 
-        def run(other: Tensor) -> Any:
+        def apply_to(other: Tensor) -> Any:
             return func(*replace_tensors(args, {id(source): other}), **kwargs)
 
         columns = key_columns(name, args, kwargs, self._trace_of)
-        trace.axes = trace.axes.after(name, args, source, out, run)
+        trace.axes = trace.axes.output_axes(name, args, source, out, apply_to)
         if name == "setitem" and columns is not None:
             trace.axes = CellAxes(columns=out.dim() - 1)
         if trace.axes.columns is None:
@@ -381,7 +381,7 @@ class EagerAttention:
                 source = unreadable_source(OVERWRITTEN_ERROR)
             if not origin.has_edit:
                 self.host.note_attention()
-            self.host.keep(source, edited=trace.is_edited)
+            self.host.keep(source, was_edited=trace.is_edited)
 
 
 def _has_weight(args: tuple[Any, ...]) -> bool:

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.functional import attention as plain
-from regard.functional.call import Call, checked, heard, spread
-from regard.functional.precision import wide
+from regard.functional.call import Call, build_call, repeat_kv_heads, zero_ablated_heads
+from regard.functional.precision import to_float32
 from regard.functional.rules import both
 from regard.functional.selects import HIDDEN, softmax
 from regard.looking.number_masks import visible_cells
@@ -70,7 +70,7 @@ class SoftmaxWithSinks:
     sinks: Tensor
 
     def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
-        scores = wide(scores)
+        scores = to_float32(scores)
         return softmax(torch.cat([scores, self.sinks.to(scores.dtype)], -1))[
             ..., : scores.shape[-1]
         ]
@@ -97,7 +97,7 @@ class CellLayout(NamedTuple):
     head_axis: int
 
     @classmethod
-    def of(
+    def from_shape(
         cls,
         shape: torch.Size,
         heads: int | None,
@@ -224,7 +224,7 @@ def editable_call(
     rows: OperandRows | None,
 ) -> Call:
     """A call to edit, of the logits that go into a softmax, with q and k where they are known."""
-    cells = wide(layout.to_bhqk(logits))
+    cells = to_float32(layout.to_bhqk(logits))
     select: Any = softmax
     if columns is not None:
         sinks = torch.cat([cells[..., : columns[0]], cells[..., columns[1] :]], -1)
@@ -236,7 +236,7 @@ def editable_call(
     hidden = hidden & ~hidden.all(-1, keepdim=True)
     known = None if rows is None else _queries_and_keys(rows, layout, B, H, Q, K)
     if model_bias is not None and model_bias.shape == logits.shape:
-        model_bias = wide(layout.to_bhqk(model_bias))
+        model_bias = to_float32(layout.to_bhqk(model_bias))
         model_bias = model_bias if columns is None else model_bias[..., slice(*columns)]
         model_bias = model_bias.masked_fill(hidden, 0)
     else:
@@ -272,11 +272,11 @@ def edited_weights(call: Call, new: Call) -> Tensor:
         )
     else:
         new = _with_model_bias_and_mask(new, score.model_bias, score.model_mask)
-    k = spread(new.k, new.q.shape[1])
+    k = repeat_kv_heads(new.k, new.q.shape[1])
     found = plain.weights(
         new.q, k, score=new.score, select=new.select, rule=new.rule, bias=new.bias
     )
-    return heard(new, found)
+    return zero_ablated_heads(new, found)
 
 
 def with_sink_columns(weights: Tensor, columns: tuple[int, int], width: int) -> Tensor:
@@ -290,8 +290,8 @@ def with_sink_columns(weights: Tensor, columns: tuple[int, int], width: int) -> 
 def _with_model_bias_and_mask(new: Call, model_bias: Tensor, model_mask: Tensor) -> Call:
     """The call with the bias and the mask that the model applied to its own score."""
     if new.bias is not None:
-        model_bias = model_bias + plain.addend(new.q, new.k, new.bias)
-    model = checked(new.q, new.k, None, rule=model_mask, bias=model_bias)
+        model_bias = model_bias + plain.dense_bias(new.q, new.k, new.bias)
+    model = build_call(new.q, new.k, None, rule=model_mask, bias=model_bias)
     assert model.rule is not None
     rule = model.rule if new.rule is None else both(new.rule, model.rule)
     return replace(new, rule=rule, bias=model.bias)

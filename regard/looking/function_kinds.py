@@ -48,7 +48,7 @@ def kind_of(func: Any) -> tuple[int, str]:
     return kind, name
 
 
-def is_written(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def is_in_place(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """True if a function writes into its first argument."""
     own = getattr(func, "__name__", "")
     is_inplace = own.endswith("_") and not own.endswith("__")
@@ -64,6 +64,6 @@ def written_tensors(
     """The tensors that a function writes into: its `out`, or its first argument."""
     if kwargs.get("out") is not None:
         return [kwargs["out"]]
-    if not is_written(func, name, args, kwargs):
+    if not is_in_place(func, name, args, kwargs):
         return []
     return [args[0] if args else kwargs["input"]]

@@ -19,11 +19,11 @@ class HeadMerges:
 
     def __init__(self) -> None:
         # by their memory, which views share: the outer and inner size, and what strides say
-        self._found: dict[int, tuple[weakref.ref[Tensor], int, int, bool | None]] = {}
+        self._entries: dict[int, tuple[weakref.ref[Tensor], int, int, bool | None]] = {}
 
     def clear(self) -> None:
         """Forget all tensors."""
-        self._found.clear()
+        self._entries.clear()
 
     def note(self, name: str, args: tuple[Any, ...], out: Any) -> None:
         """Note what a function gave, if it merged heads and batches, or is about to."""
@@ -65,19 +65,21 @@ class HeadMerges:
         return x.stride(0) < x.stride(1) and x.stride(0) < x.stride(2)
 
     def _add(self, x: Tensor, outer: int, inner: int, is_outside: bool | None) -> None:
-        key, found = x.data_ptr(), self._found
-        kept = weakref.ref(x, lambda ref: found.pop(key, None) if _is_of(found, key, ref) else None)
+        key, found = x.data_ptr(), self._entries
+        kept = weakref.ref(
+            x, lambda ref: found.pop(key, None) if _is_same_entry(found, key, ref) else None
+        )
         found[key] = kept, outer, inner, is_outside
 
     def _find(self, x: Tensor) -> tuple[int, int, bool | None] | None:
-        found = self._found.get(x.data_ptr())
+        found = self._entries.get(x.data_ptr())
         if found is None or (kept := found[0]()) is None or kept.numel() != x.numel():
             return None
         return found[1:]
 
 
-def _is_of(
-    found: dict[int, tuple[weakref.ref[Tensor], int, int, bool | None]], key: int, ref: Any
+def _is_same_entry(
+    entries: dict[int, tuple[weakref.ref[Tensor], int, int, bool | None]], key: int, ref: Any
 ) -> bool:
     """True if the entry is still that of this tensor, whose memory may be another's by now."""
-    return key in found and found[key][0] is ref
+    return key in entries and entries[key][0] is ref

@@ -17,10 +17,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.functional import attention as plain
-from regard.functional.call import Call, checked, heard
+from regard.functional.call import Call, build_call, zero_ablated_heads
 from regard.functional.scores import Dot
 from regard.functional.selects import softmax
-from regard.looking import foreign, threads
+from regard.looking import threads, torch_attention
 from regard.looking.eager_calls import SoftmaxWithSinks
 from regard.looking.number_masks import with_model_mask
 from regard.looking.other_modes import without_recorders
@@ -47,7 +47,7 @@ class SoftCappedDot:
 class Host(Protocol):
     """The receiver of a call: all open looks and edits."""
 
-    def aside(self) -> AbstractContextManager[None]:
+    def pause_observers(self) -> AbstractContextManager[None]:
         """Inside, nothing is observed."""
 
     def has_edit(self) -> bool:
@@ -59,11 +59,11 @@ class Host(Protocol):
     def note_attention(self) -> None:
         """Note for each edit that the running module attends."""
 
-    def keep(self, source: Source, *, edited: bool) -> None:
+    def keep(self, source: Source, *, was_edited: bool) -> None:
         """Show a call to every open look."""
 
 
-def patches(host: Host) -> list[Patch]:
+def transformers_patches(host: Host) -> list[Patch]:
     """The patches of transformers; none if its models are not imported."""
     attention: Any = sys.modules.get("transformers.modeling_utils")
     masks: Any = sys.modules.get("transformers.masking_utils")
@@ -90,7 +90,7 @@ def _is_observed() -> bool:
 
 
 def _run_unobserved(host: Host, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    with host.aside():
+    with host.pause_observers():
         return run(*args, **kwargs)
 
 
@@ -105,36 +105,38 @@ def _attend(
     **kwargs: Any,
 ) -> Any:
     """The output of flex attention, which is reported as a call of ours, and may be edited."""
-    with host.aside():
+    with host.pause_observers():
         with without_recorders():
             made = _flex_source(query, key, attention_mask, kwargs)
         if host.has_edit():
             call = made.make(query, key, *made.tensors[2:])
-            call = checked(
+            call = build_call(
                 call.q, call.k, value, score=call.score, select=call.select, rule=call.rule,
                 bias=call.bias,
             )  # fmt: skip
             call = with_model_mask(call)
             new = host.apply_edits(call)
             if new is not call:
-                new = foreign.settled(new)
-                host.keep(source_of(new), edited=True)
-                return heard(new, plain.of(new)).transpose(1, 2).contiguous(), None
+                new = torch_attention.call_with_drawn_keys(new)
+                host.keep(source_of(new), was_edited=True)
+                return zero_ablated_heads(new, plain.run_call(new)).transpose(
+                    1, 2
+                ).contiguous(), None
         else:
             host.note_attention()
         out = run(module, query, key, value, attention_mask, **kwargs)
         with without_recorders():
-            host.keep(made, edited=False)
+            host.keep(made, was_edited=False)
         return out
 
 
-def _flex_source(query: Tensor, key: Tensor, mask: Any, given: dict[str, Any]) -> Source:
+def _flex_source(query: Tensor, key: Tensor, mask: Any, options: dict[str, Any]) -> Source:
     """A call of transformers' `flex_attention_forward`, and the tensors that it is made from."""
-    scale, cap = given.get("scaling"), given.get("softcap")
+    scale, cap = options.get("scaling"), options.get("softcap")
     # the mask is a function of places, or a tensor that is added
     mod = getattr(mask, "mask_mod", None)
     others = {"added": mask if isinstance(mask, Tensor) else None}
-    others |= {"position": given.get("position_bias"), "sinks": given.get("s_aux")}
+    others |= {"position": options.get("position_bias"), "sinks": options.get("s_aux")}
     there = {name: x for name, x in others.items() if x is not None}
 
     def make(q: Tensor, k: Tensor, *tensors: Tensor) -> Call:
@@ -143,7 +145,7 @@ def _flex_source(query: Tensor, key: Tensor, mask: Any, given: dict[str, Any]) -
         added = found["added"][:, :1, :Q, :K] if "added" in found else None
         parts = [x for x in (added, found.get("position")) if x is not None]
         sinks = found.get("sinks")
-        return checked(
+        return build_call(
             q,
             k,
             None,

@@ -25,11 +25,11 @@ class RowMove:
     """Rows of a batch that were moved, as beams are: row b goes on from row `parents[b]` (B,).
 
     Args:
-        followed: whether the rows of a look go with them, or stay those of the batch.
+        follow: whether the rows of a look go with them, or stay those of the batch.
     """
 
     parents: Tensor
-    followed: bool = True
+    follow: bool = True
 
 
 class KeySpan(NamedTuple):
@@ -42,10 +42,10 @@ class KeySpan(NamedTuple):
         width: how many keys were handed in; those from `stop` on were hidden from every query.
         heads: of how many heads they were.
         moves: how often the rows of the log had been moved until then.
-        is_grown: whether its keys go on from those of the call before.
+        is_continuation: whether its keys go on from those of the call before.
         is_later: whether it is not the first call of the log.
         cuts: how often keys of the log had been taken back until then.
-        taken_back: how many keys of the call before were taken back for this one.
+        rollback_count: how many keys of the call before were taken back for this one.
     """
 
     log: "KeyLog"
@@ -54,14 +54,14 @@ class KeySpan(NamedTuple):
     width: int
     heads: int
     moves: int
-    is_grown: bool = False
+    is_continuation: bool = False
     is_later: bool = False
     cuts: int = 0
-    taken_back: int = 0
+    rollback_count: int = 0
 
-    def read(self) -> Tensor:
+    def read_keys(self) -> Tensor:
         """The keys (B, H, K, D)."""
-        return self.log.read(self)
+        return self.log.read_keys(self)
 
     def parent_rows(self) -> Tensor | None:
         """For each row of the log's last call, the row (B,) that it continues; None is its own."""
@@ -73,13 +73,14 @@ class KeyLog:
 
     Args:
         k: the keys of the first call (B, H, K, D).
-        used: how many of them are written, and copied now; None keeps a reference until more come.
+        written_count: how many of them are written, and copied now; None keeps a reference until
+            more come.
         use: which use of its module in a forward it belongs to.
     """
 
-    def __init__(self, k: Tensor, used: int | None, use: int = 1):
+    def __init__(self, k: Tensor, written_count: int | None, use: int = 1):
         self.use = use
-        self.length = k.shape[2] if used is None else used
+        self.length = k.shape[2] if written_count is None else written_count
         self._key_format = _key_format(k)
         self._dtype = k.dtype
         self._reference: tuple[Tensor, int] | None = None
@@ -90,17 +91,17 @@ class KeyLog:
         self._parent_rows: list[Tensor | None] = []  # of the last call, before each of the moves
         self.move_count_at_last_call = 0  # row moves in the store at its last call; set there
         self.last_keys_id: int | None = None  # of the keys of its last call; set there
-        if used is None:
+        if written_count is None:
             self._reference = k, k._version
         else:
-            self._copy_first(_to_bits(k)[:, :, :used])
+            self._copy_first(_to_bits(k)[:, :, :written_count])
         self.last = KeySpan(self, 0, self.length, k.shape[2], k.shape[1], 0)
 
     def place_keys(
         self,
         k: Tensor,
         new: int,
-        used: int,
+        written_count: int,
         row_moves: Sequence[RowMove],
         prefix_id: int | None = None,
     ) -> KeySpan | None:
@@ -109,16 +110,16 @@ class KeyLog:
         Args:
             k: the keys of a call (B, H, K, D).
             new: how many queries it has, hence new keys if any are.
-            used: how many of the keys are written.
+            written_count: how many of the keys are written.
             row_moves: how rows may have been moved since the last call.
             prefix_id: the number of the keys that they begin with, if it is known.
         """
         if not self._can_continue(k):
             return None
-        if not row_moves and prefix_id is not None and self._is_grown(k, new, prefix_id):
+        if not row_moves and prefix_id is not None and self._is_continuation(k, new, prefix_id):
             return self._add_call(_to_bits(k), self.last.start, self.last.stop + new, True)
         given = _to_bits(k)
-        written = given[:, :, :used]
+        written = given[:, :, :written_count]
         for move in row_moves:
             if found := self._find_continuation(written, new, move.parents):
                 self.moves.append((self.length, move))
@@ -129,13 +130,13 @@ class KeyLog:
             return self._add_call(given, *found)
         return None
 
-    def cut_keys(self, k: Tensor, new: int, used: int) -> KeySpan | None:
+    def roll_back_keys(self, k: Tensor, new: int, written_count: int) -> KeySpan | None:
         """The span of keys that begin as the last call's and go on otherwise; None if they do not.
 
         So a decoder continues whose last tokens were guesses that are taken back. Behind a sliding
         window its keys may begin later than the last call's.
         """
-        stays, last = used - new, self.last
+        stays, last = written_count - new, self.last
         if self.moves or stays <= 0 or last.stop != self.length or not self._can_continue(k):
             return None
         written = _to_bits(k)[:, :, :stays]
@@ -147,16 +148,16 @@ class KeyLog:
         self._cuts.append((found, self._all_keys()[:, :, found:].clone()))
         taken_back, self.length = self.length - found, found
         start = found - stays
-        call = self._add_call(_to_bits(k), start, start + used, True)
-        self.last = call._replace(taken_back=taken_back)
+        call = self._add_call(_to_bits(k), start, start + written_count, True)
+        self.last = call._replace(rollback_count=taken_back)
         return self.last
 
-    def matching_rows(self, k: Tensor, new: int, used: int) -> Tensor | None:
+    def matching_rows(self, k: Tensor, new: int, written_count: int) -> Tensor | None:
         """For each row, the row (B,) that its keys continue, by comparing all pairs; else None."""
         if k.shape[0] == 1 or not self._can_continue(k):
             return None
-        written = _to_bits(k)[:, :, :used]
-        for start, stop in self._candidate_spans(used, new):
+        written = _to_bits(k)[:, :, :written_count]
+        for start, stop in self._candidate_spans(written_count, new):
             # keys of one position first: where rows differ, they mostly differ there
             for a in (stop - 1, start):
                 ours = _repeat_heads(self._keys_between(a, stop), k.shape[1])
@@ -171,7 +172,7 @@ class KeyLog:
         """True if these keys are the very tensor that is kept, unchanged."""
         return not self._is_changed() and self._is_reference(k)
 
-    def read(self, span: KeySpan) -> Tensor:
+    def read_keys(self, span: KeySpan) -> Tensor:
         """The keys of one call (B, H, K, D)."""
         if self._is_changed():
             raise RuntimeError(CHANGED_TENSOR_ERROR)
@@ -194,7 +195,7 @@ class KeyLog:
             for _, move in reversed(self.moves):
                 last, parents = found[-1], move.parents
                 earlier = parents if last is None else parents[last]
-                found.append(earlier if move.followed else last)
+                found.append(earlier if move.follow else last)
             self._parent_rows = found[::-1]
         return self._parent_rows[moves]
 
@@ -216,7 +217,7 @@ class KeyLog:
         if self._buffer is not None and self._buffer.shape[2] > self.length:
             self._buffer = self._all_keys().clone(memory_format=torch.contiguous_format)
 
-    def _is_grown(self, k: Tensor, new: int, prefix_id: int) -> bool:
+    def _is_continuation(self, k: Tensor, new: int, prefix_id: int) -> bool:
         """True if keys are those of the last call, all of them, and as many new ones."""
         last, K = self.last, k.shape[2]
         return (
@@ -232,30 +233,30 @@ class KeyLog:
     def _is_reference(self, k: Tensor) -> bool:
         return self._reference is not None and _is_same_tensor(k, self._reference[0])
 
-    def _candidate_spans(self, used: int, new: int) -> Iterable[tuple[int, int]]:
+    def _candidate_spans(self, written_count: int, new: int) -> Iterable[tuple[int, int]]:
         """Spans that might be the first of so many keys: all of the last call's, or all but new."""
-        if used == self.last.stop - self.last.start:
+        if written_count == self.last.stop - self.last.start:
             yield self.last.start, self.last.stop
-        if 0 < used - new <= self.length:
-            yield self.length - (used - new), self.length
+        if 0 < written_count - new <= self.length:
+            yield self.length - (written_count - new), self.length
 
     def _find_continuation(
-        self, written: Tensor, new: int, parents: Tensor | None
+        self, keys: Tensor, new: int, parents: Tensor | None
     ) -> tuple[int, int, bool] | None:
         """Start, stop and whether some are new, of keys (B, H, K, D) that continue; else None."""
-        used = written.shape[2]
+        used = keys.shape[2]
         for start, stop in self._candidate_spans(used, new):
-            if self._are_equal(written[:, :, : stop - start], start, stop, parents):
+            if self._are_equal(keys[:, :, : stop - start], start, stop, parents):
                 return start, start + used, stop - start < used
         return None
 
-    def _find_earlier(self, written: Tensor, first: int, last: int) -> int | None:
+    def _find_earlier(self, keys: Tensor, first: int, last: int) -> int | None:
         """The latest position from `first` to `last` before which these keys stand; else None."""
-        n = written.shape[2]
+        n = keys.shape[2]
         for stop in range(last, first - 1, -1):
             # one key first: where keys differ, mostly each of them does
-            ends_alike = self._are_equal(written[:, :, -1:], stop - 1, stop, None)
-            if ends_alike and self._are_equal(written, stop - n, stop, None):
+            ends_alike = self._are_equal(keys[:, :, -1:], stop - 1, stop, None)
+            if ends_alike and self._are_equal(keys, stop - n, stop, None):
                 return stop
         return None
 
@@ -264,18 +265,18 @@ class KeyLog:
         ours = self._keys_between(start, stop, None, parents)
         return torch.equal(part, _repeat_heads(ours, part.shape[1]))
 
-    def _add_call(self, given: Tensor, start: int, stop: int, is_grown: bool) -> KeySpan:
+    def _add_call(self, keys: Tensor, start: int, stop: int, is_continuation: bool) -> KeySpan:
         """The span of a call, with its new keys appended if there are any."""
-        if is_grown:
+        if is_continuation:
             if self._reference is not None:
                 self._copy_first(_to_bits(self._reference[0]))
-            self._append(given[:, :, self.length - start : stop - start])
+            self._append(keys[:, :, self.length - start : stop - start])
             self.length = stop
-        return self._add_span(start, stop, given, is_grown)
+        return self._add_span(start, stop, keys, is_continuation)
 
-    def _add_span(self, start: int, stop: int, k: Tensor, is_grown: bool) -> KeySpan:
+    def _add_span(self, start: int, stop: int, k: Tensor, is_continuation: bool) -> KeySpan:
         moves, cuts, (_, H, K, _) = len(self.moves), len(self._cuts), k.shape
-        self.last = KeySpan(self, start, stop, K, H, moves, is_grown, True, cuts)
+        self.last = KeySpan(self, start, stop, K, H, moves, is_continuation, True, cuts)
         return self.last
 
     def _copy_first(self, k: Tensor) -> None:

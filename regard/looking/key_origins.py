@@ -33,14 +33,14 @@ class KeyOrigins:
         """Forget all keys."""
         self._origins.clear()
 
-    def note_cat(self, joined: Any, tensors: Any = None, dim: Any = 0, **kwargs: Any) -> None:
+    def note_cat(self, result: Any, tensors: Any = None, dim: Any = 0, **kwargs: Any) -> None:
         """Note what `torch.cat(tensors, dim)` gave, if it joined keys and new ones."""
         if not isinstance(tensors, list | tuple) or len(tensors) != 2 or kwargs:
             return
         first = tensors[0]
         found = self._find_origin(first) if isinstance(first, Tensor) else None
-        if found is not None and type(joined) is Tensor and joined.dim() == 4 and dim in (-2, 2):
-            self._add_origin(joined, found.keys_id)
+        if found is not None and type(result) is Tensor and result.dim() == 4 and dim in (-2, 2):
+            self._add_origin(result, found.keys_id)
 
     def origin_of(self, k: Any) -> Origin | None:
         """The origin of the keys of a call (B, H, K, D); None if they have no version."""

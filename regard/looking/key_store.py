@@ -70,7 +70,7 @@ class KeyStore:
         self._logs.clear()
         self._move_count_at_last_call = 0
 
-    def note_row_move(self, parents: Tensor, *, followed: bool) -> None:
+    def note_row_move(self, parents: Tensor, *, follow: bool) -> None:
         """Note that rows of a batch may have been moved: row b goes on from row `parents[b]`."""
         here = torch.arange(len(parents), device=parents.device)
         # a cache moves the rows of every layer
@@ -79,7 +79,7 @@ class KeyStore:
             *(move.parents for move in self._row_moves[self._move_count_at_last_call :]),
         )
         if not any(torch.equal(parents, x) for x in known if x.device == parents.device):
-            self._row_moves.append(RowMove(parents.clone(), followed))
+            self._row_moves.append(RowMove(parents.clone(), follow))
 
     def place_keys(
         self,
@@ -87,9 +87,9 @@ class KeyStore:
         entry: Entry,
         k: Tensor,
         new: int,
-        written: Callable[[], int] | None,
+        count_written: Callable[[], int] | None,
         *,
-        followed: bool = True,
+        follow: bool = True,
         origin: Origin | None = None,
     ) -> Placement:
         """The placement of a call's keys among those of the module `name`.
@@ -98,9 +98,9 @@ class KeyStore:
             entry: which time the module runs.
             k: the keys (B, H, K, D).
             new: how many queries there are.
-            written: how many of the keys any query may see, asked only where it may matter; None
-                is all of them.
-            followed: whether the rows of a look go with rows that are found to be moved.
+            count_written: how many of the keys any query may see, asked only where it may matter;
+                None is all of them.
+            follow: whether the rows of a look go with rows that are found to be moved.
             origin: which keys these are and begin with, if that is known.
         """
         if entry.run != self._run:
@@ -112,17 +112,17 @@ class KeyStore:
         # what nobody counts, or somebody wrote in place, may be written again
         logs = self._logs.setdefault(name, [])
         copies = self._copy or k.is_inference() or k._version > 0 or _has_spare_room(logs, k)
-        used = written() if copies and written else k.shape[2]
+        used = count_written() if copies and count_written else k.shape[2]
         origin = None if copies else origin
-        placement = self._match_log(name, entry, k, new, used, followed, origin)
+        placement = self._match_log(name, entry, k, new, used, follow, origin)
         if (
             placement is None
-            and written
+            and count_written
             and new < used == k.shape[2]
-            and (used := written()) < k.shape[2]
+            and (used := count_written()) < k.shape[2]
         ):
             # the room of a cache that is not full yet, behind a copy for more heads
-            copies, placement = True, self._match_log(name, entry, k, new, used, followed)
+            copies, placement = True, self._match_log(name, entry, k, new, used, follow)
         if placement is None:
             use = self._new_use(name, entry, is_whole=1 < new == used)
             last = next((log for log in logs if log.use == use), None)
@@ -148,8 +148,8 @@ class KeyStore:
         entry: Entry,
         k: Tensor,
         new: int,
-        used: int,
-        followed: bool,
+        written_count: int,
+        follow: bool,
         origin: Origin | None = None,
     ) -> Placement | None:
         """The placement of a call whose keys equal or continue those of a log; else None."""
@@ -159,25 +159,27 @@ class KeyStore:
             logs = sorted(logs, key=lambda log: log.use != entry.time)
         if entry.time in self._shared_entries:
             logs = [log for log in logs if log.use == entry.time]
-        elif new == used and entry.time == 1:
+        elif new == written_count and entry.time == 1:
             # such keys go on from no others, so they are not compared
             logs = [log for log in logs if log.is_reference(k)]
         for log in logs:
             before, first = len(log.moves), not log.last.is_later
             prefix_id = None if origin is None else origin.prefix_id
-            if span := log.place_keys(k, new, used, self._moves_since_last_call(log, k), prefix_id):
+            if span := log.place_keys(
+                k, new, written_count, self._moves_since_last_call(log, k), prefix_id
+            ):
                 self._has_moved |= len(log.moves) > before
                 return Placement(log.use, span, is_second=first)
-        for log in logs if new < used else ():
+        for log in logs if new < written_count else ():
             first = not log.last.is_later
-            if span := log.cut_keys(k, new, used):
+            if span := log.roll_back_keys(k, new, written_count):
                 return Placement(log.use, span, is_second=first)
         for log in logs:
-            parents = log.matching_rows(k, new, used) if new < used else None
+            parents = log.matching_rows(k, new, written_count) if new < written_count else None
             if parents is not None:
-                self._row_moves.append(RowMove(parents, followed))
+                self._row_moves.append(RowMove(parents, follow))
                 self._has_moved, first = True, not log.last.is_later
-                span = log.place_keys(k, new, used, self._row_moves[-1:])
+                span = log.place_keys(k, new, written_count, self._row_moves[-1:])
                 return None if span is None else Placement(log.use, span, is_second=first)
         return None
 
@@ -186,10 +188,10 @@ class KeyStore:
         is_another = entry.time in self._shared_entries or (is_whole and entry.time > 1)
         return entry.time if is_another else self._uses.get(name, 1)
 
-    def _is_lost(self, log: KeyLog, k: Tensor, new: int, used: int) -> bool:
+    def _is_lost(self, log: KeyLog, k: Tensor, new: int, written_count: int) -> bool:
         """True if a call continues rows of the log, but in no known way."""
-        goes_on = self._has_moved or used - new == log.length
-        return new < used and goes_on and bool(self._moves_since_last_call(log, k))
+        goes_on = self._has_moved or written_count - new == log.length
+        return new < written_count and goes_on and bool(self._moves_since_last_call(log, k))
 
     def _moves_since_last_call(self, log: KeyLog, k: Tensor) -> list[RowMove]:
         """The row moves of this batch size since the last call of a log."""

@@ -64,7 +64,7 @@ def install_late(patch: Patch) -> None:
 
 def remove_unused() -> None:
     """Remove all patches if nothing is open, and no mode is left; call with the lock held."""
-    if not threads.any_open and not threads.left_modes:
+    if not threads.any_open and not threads.stale_modes:
         remove_all()
 
 
@@ -79,8 +79,8 @@ def _call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
     """A module's call, with the module noted as running."""
     if torch.compiler.is_compiling():
         return _MODULE_CALL.original(self, *args, **kwargs)
-    if threads.left_modes:
-        _take_left_mode()
+    if threads.stale_modes:
+        _remove_stale_mode()
     entered = threads.enter_paths(self)
     try:
         return _MODULE_CALL.original(self, *args, **kwargs)
@@ -96,8 +96,8 @@ def has_torch_function(args: Any) -> bool:
     lets these pass as they are, so it is no reason against them. Operators that are handed
     functions, as flex_attention is, ask it too: these it must see.
     """
-    if threads.left_modes and not torch.compiler.is_compiling():
-        _take_left_mode()
+    if threads.stale_modes and not torch.compiler.is_compiling():
+        _remove_stale_mode()
     mode = None if torch.compiler.is_compiling() else overrides._get_current_function_mode()
     if not isinstance(mode, threads.Observers) or not all(map(_is_plain, args)):
         return bool(_OVERRIDES.original(args))
@@ -117,9 +117,9 @@ def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
         return _BACKWARD.original(*args, **kwargs)
 
 
-def _take_left_mode() -> None:
+def _remove_stale_mode() -> None:
     """Take the mode of this thread off its stack, and the patches with the last one."""
-    if threads.take_left_mode():
+    if threads.remove_stale_mode():
         with threads.lock:
             remove_unused()
 

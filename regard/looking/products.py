@@ -198,7 +198,7 @@ def _with_axes(x: Tensor, term: str, lead: str, tail: str) -> Tensor:
     return x
 
 
-def _are_activations(*given: Any) -> bool:
+def _are_activations(*operands: Any) -> bool:
     return all(
         isinstance(x, Tensor)
         and x.layout is torch.strided
@@ -207,5 +207,5 @@ def _are_activations(*given: Any) -> bool:
         and x.is_floating_point()
         and not isinstance(x, nn.Parameter)
         and not isinstance(x._base, nn.Parameter)
-        for x in given
+        for x in operands
     )

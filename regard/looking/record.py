@@ -11,11 +11,19 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from regard.functional import attention as plain
 from regard.functional import rules
-from regard.functional.biases import Given as DenseBias
-from regard.functional.call import Call, Why, changed, heard, spread, tensors_of, unread
-from regard.functional.edited import part
+from regard.functional.biases import DenseBias as DenseBias
+from regard.functional.call import (
+    Call,
+    Why,
+    map_tensors,
+    repeat_kv_heads,
+    tensors_of,
+    without_values,
+    zero_ablated_heads,
+)
+from regard.functional.edited_selects import restrict_to_rows
 from regard.functional.precision import autocast_snapshot
-from regard.functional.scores import known
+from regard.functional.scores import KNOWN_SCORES
 from regard.looking.key_log import CHANGED_TENSOR_ERROR, KeyLog, KeySpan
 from regard.looking.key_origins import Origin
 from regard.looking.key_store import Placement
@@ -32,23 +40,24 @@ class Source(NamedTuple):
         tensors: all that are needed, detached; the queries first, if `keys` are given.
         keys: which of them are the keys (B, H, K, D) as they were handed in; None if none is.
         origin: which keys these are and begin with, if that is known.
-        written: gives `written_key_count` of the call, without making it; None if it has to be.
+        written_counter: gives `written_key_count` of the call, without making it; None if it has to
+            be.
     """
 
     make: Callable[..., Call]
     tensors: list[Tensor]
     keys: int | None = None
     origin: Origin | None = None
-    written: Callable[[], int] | None = None
+    written_counter: Callable[[], int] | None = None
 
     def count_written(self) -> int:
         """The `written_key_count` of the call."""
-        if self.written is not None:
-            return self.written()
+        if self.written_counter is not None:
+            return self.written_counter()
         return written_key_count(self.make(*self.tensors))
 
 
-class Kept(NamedTuple):
+class RecordedCall(NamedTuple):
     """One recorded call: how to make it again, and the tensors that must not change.
 
     Args:
@@ -75,7 +84,7 @@ class Kept(NamedTuple):
                 raise RuntimeError(CHANGED_TENSOR_ERROR)
         given = [tensor for tensor, _ in self.tensors]
         if self.span is not None:
-            given.insert(1, self.span.read())
+            given.insert(1, self.span.read_keys())
         with torch.no_grad(), self.autocast():
             return self.make(*given)
 
@@ -94,7 +103,7 @@ class Kept(NamedTuple):
     @property
     def is_part_of_prompt(self) -> bool:
         """True if it has several queries whose keys go on from those of the call before."""
-        return self.span is not None and self.span.is_grown and self.sizes[2] > 1
+        return self.span is not None and self.span.is_continuation and self.sizes[2] > 1
 
     @property
     def first_key(self) -> int:
@@ -115,12 +124,12 @@ class Kept(NamedTuple):
 
 def source_of(call: Call) -> Source:
     """The source of a call of ours, without its values."""
-    bare = unread(call)
+    bare = without_values(call)
     q, k, _, *others = tensors_of(bare)
 
     def make(q: Tensor, k: Tensor, *others: Tensor) -> Call:
         parts = iter((q, k, k, *others))
-        return unread(changed(bare, lambda _: next(parts)))
+        return without_values(map_tensors(bare, lambda _: next(parts)))
 
     return Source(make, [q, k, *others], keys=1)
 
@@ -173,16 +182,18 @@ class Recorder:
         self._copy = copy
         self._recent: list[tuple[Tensor, int]] = []
 
-    def keep(self, source: Source, why: Callable[[], Why], placement: Placement | None) -> Kept:
+    def keep(
+        self, source: Source, why: Callable[[], Why], placement: Placement | None
+    ) -> RecordedCall:
         """The record of a call; keys that have a placement stay in their log."""
         make, tensors, keys = source[:3]
         autocast = autocast_snapshot(tensors[0].device) if tensors else nullcontext
         if placement is None:
-            return Kept(make, tuple(self._with_version(x) for x in tensors), why, autocast)
+            return RecordedCall(make, tuple(self._with_version(x) for x in tensors), why, autocast)
         q, *others = (x for i, x in enumerate(tensors) if i != keys)
         given = [self._with_version(_compact(q) if placement.span.is_later else q)]
         given += [self._shared_mask(x) for x in others]
-        return Kept(make, tuple(given), why, autocast, placement.span, placement.is_lost)
+        return RecordedCall(make, tuple(given), why, autocast, placement.span, placement.is_lost)
 
     def clear(self) -> None:
         """Let go of all tensors."""
@@ -205,12 +216,14 @@ class Recorder:
         return found
 
 
-def without_spare_memory(kept: Kept) -> Kept:
+def without_spare_memory(record: RecordedCall) -> RecordedCall:
     """The record with tensors copied where they keep much more memory alive than their own."""
-    if any(x._version != version for x, version in kept.tensors if not x.is_inference()):
-        return kept
-    tensors = [_compact(x) for x, _ in kept.tensors]
-    return kept._replace(tensors=tuple((x, 0 if x.is_inference() else x._version) for x in tensors))
+    if any(x._version != version for x, version in record.tensors if not x.is_inference()):
+        return record
+    tensors = [_compact(x) for x, _ in record.tensors]
+    return record._replace(
+        tensors=tuple((x, 0 if x.is_inference() else x._version) for x in tensors)
+    )
 
 
 def written_key_count(call: Call) -> int:
@@ -220,12 +233,12 @@ def written_key_count(call: Call) -> int:
     those that are read. Rows of which a model masks everything say nothing.
     """
     K = call.k.shape[2]
-    masks = [part.mask for part in _required_rules(call.rule) if isinstance(part, rules.Given)]
+    masks = [part.mask for part in _required_rules(call.rule) if isinstance(part, rules.DenseMask)]
     if isinstance(call.bias, DenseBias):
         masks.append(call.bias.values)
     masks = [mask for mask in masks if mask.dim() and mask.shape[-1] == K]
-    if not call.q.shape[3] and not isinstance(call.score, known):
-        weights = call.score(call.q, spread(call.k, call.q.shape[1]))
+    if not call.q.shape[3] and not isinstance(call.score, KNOWN_SCORES):
+        weights = call.score(call.q, repeat_kv_heads(call.k, call.q.shape[1]))
         # a row of which all is masked has weights that are alike
         is_blind = weights.amax(-1, keepdim=True) == weights.amin(-1, keepdim=True)
         masks.append((weights != 0) & ~(is_blind & (K > 1)))
@@ -276,19 +289,19 @@ def _compact_copy(tensor: Tensor) -> Tensor:
 
 def weights(call: Call) -> Tensor:
     """All weights of a call (B, H, Q, K), before dropout."""
-    k = spread(call.k, call.q.shape[1])
+    k = repeat_kv_heads(call.k, call.q.shape[1])
     weights = plain.weights(
         call.q, k, score=call.score, select=call.select, rule=call.rule, bias=call.bias
     )
-    return heard(call, weights)
+    return zero_ablated_heads(call, weights)
 
 
 def rows(call: Call, batch: int, head: int, queries: Tensor) -> Tensor:
     """The weights of some queries of one head (n, K)."""
-    score, select = call.score, part(call.select, batch, head, queries)
+    score, select = call.score, restrict_to_rows(call.select, batch, head, queries)
     if call.heads is not None and not bool(call.heads[head]):
         return call.q.new_zeros(len(queries), call.k.shape[2])
-    if select is None or not isinstance(score, known):
+    if select is None or not isinstance(score, KNOWN_SCORES):
         # a callable of the user's may depend on anything: it is asked for everything
         return weights(call)[batch, head, queries]
     _, H, Q, K = call.sizes
@@ -303,7 +316,7 @@ def rows(call: Call, batch: int, head: int, queries: Tensor) -> Tensor:
     return plain.weights(
         call.q[batch : batch + 1, head : head + 1, queries],
         call.k[batch : batch + 1, shared : shared + 1],
-        score=score.part(batch, head, queries, K - Q),
+        score=score.restrict_to_rows(batch, head, queries, K - Q),
         select=select,
         rule=None if call.rule is None else call.rule(*places),
         bias=None if call.bias is None else call.bias(*places),

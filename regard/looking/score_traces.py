@@ -74,7 +74,7 @@ class ScoreTrace:
     def layout(self, shape: torch.Size) -> CellLayout:
         """The layout of cells of this shape, which go into the softmax or come out of it."""
         origin = self.origin
-        return CellLayout.of(
+        return CellLayout.from_shape(
             shape,
             origin.heads,
             origin.batches,
@@ -84,23 +84,23 @@ class ScoreTrace:
         )
 
 
-def tensors_in(given: Any) -> list[Tensor]:
+def tensors_in(value: Any) -> list[Tensor]:
     """The tensors among the arguments, in order, also those in lists."""
-    if isinstance(given, Tensor):
-        return [given]
-    if isinstance(given, dict):
-        given = given.values()
-    elif not isinstance(given, list | tuple):
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
         return []
-    return [x for part in given for x in tensors_in(part)]
+    return [x for part in value for x in tensors_in(part)]
 
 
-def replace_tensors(given: Any, shadows: dict[int, Any]) -> Any:
+def replace_tensors(value: Any, replacements: dict[int, Any]) -> Any:
     """The arguments with some of their tensors replaced, by id."""
-    if isinstance(given, Tensor):
-        return shadows.get(id(given), given)
-    if isinstance(given, dict):
-        return {name: replace_tensors(x, shadows) for name, x in given.items()}
-    if isinstance(given, list | tuple) and type(given) in (list, tuple):
-        return type(given)(replace_tensors(x, shadows) for x in given)
-    return given
+    if isinstance(value, Tensor):
+        return replacements.get(id(value), value)
+    if isinstance(value, dict):
+        return {name: replace_tensors(x, replacements) for name, x in value.items()}
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)(replace_tensors(x, replacements) for x in value)
+    return value

@@ -30,17 +30,19 @@ class HeadHints(NamedTuple):
     merges: HeadMerges | None = None
 
 
-def with_heads_apart(named: dict[str, Any], hints: HeadHints) -> tuple[dict[str, Any], Join] | None:
+def with_heads_apart(
+    arguments: dict[str, Any], hints: HeadHints
+) -> tuple[dict[str, Any], Join] | None:
     """The arguments of a call as (B, H, …) or (…, H, L, D), and what gives its output back.
 
     None if they are that already, or if it cannot be told.
     """
-    parts: list[Any] = [named.get(name) for name in ("query", "key", "value")]
+    parts: list[Any] = [arguments.get(name) for name in ("query", "key", "value")]
     if any(not isinstance(x, Tensor) or x.is_nested for x in parts):
         return None
     if parts[0].dim() > 4:
-        return _with_heads_last(named, hints)
-    return _with_heads_split(named, hints) if all(x.dim() == 3 for x in parts) else None
+        return _with_heads_last(arguments, hints)
+    return _with_heads_split(arguments, hints) if all(x.dim() == 3 for x in parts) else None
 
 
 def is_causal_marker(mask: Any) -> bool:
@@ -50,41 +52,43 @@ def is_causal_marker(mask: Any) -> bool:
     return made is not None and isinstance(mask, made.CausalBias)
 
 
-def _with_heads_last(named: dict[str, Any], hints: HeadHints) -> tuple[dict[str, Any], Join] | None:
+def _with_heads_last(
+    arguments: dict[str, Any], hints: HeadHints
+) -> tuple[dict[str, Any], Join] | None:
     """The arguments with heads behind all batches, of a call with more than four axes."""
-    query, key, mask = named["query"], named["key"], named.get("attn_mask")
+    query, key, mask = arguments["query"], arguments["key"], arguments.get("attn_mask")
     outer = tuple(query.shape[:-2])
-    if any(named[name].shape[:-2] != outer for name in ("key", "value")):
+    if any(arguments[name].shape[:-2] != outer for name in ("key", "value")):
         return None
     axis = find_head_axis(outer, hints.head_count, lambda: (query, key))
     if axis == len(outer) - 1:
         return None
     if isinstance(mask, Tensor) and not is_causal_marker(mask) and mask.dim() > 2:
         mask = mask[(None,) * (query.dim() - mask.dim())].movedim(axis, -3)
-    moved = {name: named[name].movedim(axis, -3) for name in ("query", "key", "value")}
-    return named | moved | {"attn_mask": mask}, lambda out: out.movedim(-3, axis)
+    moved = {name: arguments[name].movedim(axis, -3) for name in ("query", "key", "value")}
+    return arguments | moved | {"attn_mask": mask}, lambda out: out.movedim(-3, axis)
 
 
 def _with_heads_split(
-    named: dict[str, Any], hints: HeadHints
+    arguments: dict[str, Any], hints: HeadHints
 ) -> tuple[dict[str, Any], Join] | None:
     """The arguments (B, H, L, D) of a call whose first axis is batches and heads, (B·H, L, D)."""
-    query, heads, mask = named["query"], hints.head_count, named.get("attn_mask")
+    query, heads, mask = arguments["query"], hints.head_count, arguments.get("attn_mask")
     N = query.shape[0]
     if heads is None or not 1 < heads <= N or N % heads or not _is_merged(query, N // heads, hints):
         return None
     batch = N // heads
     is_first = hints.merges is not None and hints.merges.is_heads_first(
-        (query, named["key"]), heads
+        (query, arguments["key"]), heads
     )
     # heads of groups are as many for each batch; with heads outside they would mix batches
-    has_groups = bool(named.get("enable_gqa")) and not is_first
+    has_groups = bool(arguments.get("enable_gqa")) and not is_first
     for name in ("key", "value"):
-        rows = named[name].shape[0]
+        rows = arguments[name].shape[0]
         if rows != N and not (has_groups and rows and rows % batch == 0):
             return None
 
-    def split(x: Tensor) -> Tensor:
+    def split_axis(x: Tensor) -> Tensor:
         return (
             x.unflatten(0, (-1, batch)).transpose(0, 1) if is_first else x.unflatten(0, (batch, -1))
         )
@@ -95,9 +99,9 @@ def _with_heads_split(
     if isinstance(mask, Tensor) and not is_causal_marker(mask) and mask.dim() > 2:
         if mask.dim() > 3 or mask.shape[0] not in (1, N):
             return None
-        mask = mask[None] if mask.shape[0] == 1 else split(mask)
-    apart = {name: split(named[name]) for name in ("query", "key", "value")}
-    return named | apart | {"attn_mask": mask}, join
+        mask = mask[None] if mask.shape[0] == 1 else split_axis(mask)
+    apart = {name: split_axis(arguments[name]) for name in ("query", "key", "value")}
+    return arguments | apart | {"attn_mask": mask}, join
 
 
 def _is_merged(query: Tensor, batch: int, hints: HeadHints) -> bool:

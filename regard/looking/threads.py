@@ -49,7 +49,7 @@ class Observers(TorchFunctionMode):
         """True if a look, an edit or a path is open."""
         return bool(self.looks or self.edits or self.paths)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Forget all tensors and keys of a model."""
 
 
@@ -61,7 +61,7 @@ class _ThreadState(threading.local):
 
     def __init__(self) -> None:
         self.observers: Observers | None = None
-        self.aside: Observers | None = None
+        self.paused_observers: Observers | None = None
         self.keeps_batch_rows = False
 
 
@@ -73,14 +73,14 @@ any_open = False
 all_paths: list[ModuleStack] = []
 _open_threads = 0
 # Modes that another thread closed, which could not take them off the stack of their own thread.
-left_modes: dict[int, weakref.ref[Observers]] = {}
+stale_modes: dict[int, weakref.ref[Observers]] = {}
 lock = threading.RLock()
 
 
 def current_observers() -> Observers | None:
     """The observers of this thread, or those of the thread whose backward pass runs in it."""
     # every module asks this, so nothing is called on the way
-    own = thread_state.aside
+    own = thread_state.paused_observers
     if own is not None and (own.paths or own.looks or own.edits):
         return own
     own = thread_state.observers
@@ -183,7 +183,7 @@ def mode_on_stack(mode: TorchFunctionMode) -> Iterator[None]:
         remove_mode(mode)
 
 
-def note_left_mode(mode: Observers, remove: Callable[[], None]) -> None:
+def note_stale_mode(mode: Observers, remove: Callable[[], None]) -> None:
     """Note that a mode is left on the stack of another thread; call with `lock` held.
 
     Args:
@@ -193,21 +193,21 @@ def note_left_mode(mode: Observers, remove: Callable[[], None]) -> None:
 
     def end(_: object) -> None:
         with lock:
-            left_modes.pop(key, None)
+            stale_modes.pop(key, None)
             remove()
 
-    left_modes[key] = weakref.ref(mode, end)
+    stale_modes[key] = weakref.ref(mode, end)
 
 
-def take_left_mode() -> bool:
+def remove_stale_mode() -> bool:
     """Take this thread's mode off its stack if another thread closed it; whether it did."""
     mode = thread_state.observers
-    if mode is None or id(mode) not in left_modes or not _is_on_stack(mode):
+    if mode is None or id(mode) not in stale_modes or not _is_on_stack(mode):
         return False
     remove_mode(mode)
-    mode.forget()
+    mode.clear()
     with lock:
-        left_modes.pop(id(mode), None)
+        stale_modes.pop(id(mode), None)
     return True
 
 

@@ -32,40 +32,42 @@ def is_attention_like(name: str, module: nn.Module) -> bool:
 
 
 def unseen_names(
-    modules: Mapping[str, nn.Module], ran: Iterable[str], seen: Iterable[str]
+    modules: Mapping[str, nn.Module], executed_names: Iterable[str], seen_names: Iterable[str]
 ) -> tuple[str, ...]:
     """The paths of the innermost modules that ran and look like attention, but were not seen.
 
     Args:
         modules: by their paths, the root first.
-        ran: the paths of those that ran.
-        seen: the paths of those of which a call was seen.
+        executed_names: the paths of those that ran.
+        seen_names: the paths of those of which a call was seen.
     """
     root = next(iter(modules), None)
-    seen = set(seen)
+    seen_names = set(seen_names)
     found = [
         name
-        for name in ran
+        for name in executed_names
         if is_attention_like(name, modules[name])
-        and name not in seen
-        and not any(_is_inside(one, name, root) or _is_inside(name, one, None) for one in seen)
+        and name not in seen_names
+        and not any(
+            _is_inside(one, name, root) or _is_inside(name, one, None) for one in seen_names
+        )
     ]
-    return innermost(found, root)
+    return innermost_names(found, root)
 
 
-def innermost(names: Iterable[str], root: str | None) -> tuple[str, ...]:
+def innermost_names(names: Iterable[str], root: str | None) -> tuple[str, ...]:
     """The names of those modules that hold no other one of them."""
     names = tuple(names)
     return tuple(n for n in names if not any(_is_inside(one, n, root) for one in names))
 
 
 def unseen_warning(
-    modules: Mapping[str, nn.Module], ran: Iterable[str], seen: Iterable[str]
+    modules: Mapping[str, nn.Module], executed_names: Iterable[str], seen_names: Iterable[str]
 ) -> str | None:
     """The warning at the end of a look; None if all attention was seen, or nothing ran."""
-    ran, seen = tuple(ran), tuple(seen)
-    missed = unseen_names(modules, ran, seen)
-    if not ran or (seen and not missed):
+    executed_names, seen_names = tuple(executed_names), tuple(seen_names)
+    missed = unseen_names(modules, executed_names, seen_names)
+    if not executed_names or (seen_names and not missed):
         return None
     root, model = next(iter(modules.items()))
     if not missed and type(model).__module__.startswith("regard."):
@@ -76,8 +78,12 @@ def unseen_warning(
             f"call of theirs was seen: {name_list(missed)}"
         )
     else:
-        kinds = [type(modules[n]).__name__ for n in ran if n == root or any(modules[n].children())]
-        kinds = kinds or [type(modules[n]).__name__ for n in ran]
+        kinds = [
+            type(modules[n]).__name__
+            for n in executed_names
+            if n == root or any(modules[n].children())
+        ]
+        kinds = kinds or [type(modules[n]).__name__ for n in executed_names]
         what = (
             f"no attention was seen in {type(model).__name__}, of which these ran: "
             f"{name_list(tuple(dict.fromkeys(kinds)))}"

@@ -9,14 +9,14 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from regard import door
-from regard.functional.pointing import Left, Once
-from regard.layers.norms import Norm
-from regard.layers.sets import SetBlock, present
-from regard.layers.touring import Places, Touring
+from regard import check, dispatch
+from regard.functional.pointing_rules import NoRepeats, NoRepeatsState
+from regard.layers.norms import NormKind
+from regard.layers.sets import SetBlock, point_mask
+from regard.layers.tour_decoder import PointTables, TourDecoder
 
 # Each point once, and then the end.
-COURSE = Once()
+POINTING_RULE = NoRepeats()
 
 
 @dataclass(frozen=True)
@@ -30,34 +30,31 @@ class AttentionPointerConfig:
     heads: int = 8
     layers: int = 3
     # how wide the feed-forward layers are inside
-    inner: int = 512
+    feed_forward_width: int = 512
     # over what numbers are made alike: the points of an instance, or those of many
-    norm: Norm = "instance"
+    norm: NormKind = "instance"
     # whether attention is as sharp among many points as among few
-    sharpened: bool = False
+    scalable_softmax: bool = False
     # the highest score that a point can have; 0 does not clip
     clip: float = 10.0
 
     def __post_init__(self) -> None:
-        for name in ("inputs", "width", "heads", "layers", "inner"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"AttentionPointer: expected {name} of at least 1, got {getattr(self, name)}"
-                )
-        if self.norm not in get_args(Norm):
+        sizes = ("inputs", "width", "heads", "layers", "feed_forward_width")
+        check.positive_fields("AttentionPointer", self, *sizes)
+        if self.norm not in get_args(NormKind):
             raise ValueError(
-                f"AttentionPointer: expected norm to be one of {', '.join(get_args(Norm))}, "
+                f"AttentionPointer: expected norm to be one of {', '.join(get_args(NormKind))}, "
                 f"got {self.norm}"
             )
         if not self.clip >= 0:
             raise ValueError(f"AttentionPointer: expected clip of at least 0, got {self.clip}")
 
 
-class Going(NamedTuple):
+class State(NamedTuple):
     """Where each row is on its way."""
 
-    places: Places
-    left: Left  # over tokens
+    encoded: PointTables
+    rule_state: NoRepeatsState  # over tokens
     first: Tensor  # (B,): the point it began at, and −1 before
     last: Tensor  # (B,): the point it is at
 
@@ -73,63 +70,67 @@ class AttentionPointer(nn.Module):
             SetBlock(
                 c.width,
                 c.heads,
-                c.inner,
+                c.feed_forward_width,
                 norm=c.norm,
-                where="after",
-                sharpened=c.sharpened,
+                norm_position="after",
+                scalable_softmax=c.scalable_softmax,
                 bias=False,
             )
             for _ in range(c.layers)
         )
-        self.touring = Touring(c.width, c.heads, clip=c.clip)
+        self.decoder = TourDecoder(c.width, c.heads, clip=c.clip)
 
-    @door.named
-    def read(self, points: Tensor, lengths: Tensor) -> Places:
+    @dispatch.as_module_call
+    def encode(self, points: Tensor, lengths: Tensor) -> PointTables:
         """What is known of `points` (B, N, inputs), of which `lengths` (B,) are there."""
-        x, there = self.embed(points), present(lengths, points.shape[1])
+        x, there = self.embed(points), point_mask(lengths, points.shape[1])
         for block in self.blocks:
             x = block(x, there)
-        return self.touring.places(x, lengths)
+        return self.decoder.point_tables(x, lengths)
 
     def forward(self, points: Tensor, lengths: Tensor, answers: Tensor) -> Tensor:
         """The log-probability of each point of `answers` (B, T), given those before it: (B, T).
 
         Behind the last point of an answer stands −1: its log-probability is 0.
         """
-        places = self.read(points, lengths)
-        return self.touring.log_probability(places, answers[:, None])[:, 0]
+        places = self.encode(points, lengths)
+        return self.decoder.log_probability(places, answers[:, None])[:, 0]
 
-    @door.named
-    def log_probability(self, read: Places, answers: Tensor, *, begun: bool = False) -> Tensor:
+    @dispatch.as_module_call
+    def log_probability(
+        self, encoded: PointTables, answers: Tensor, *, fixed_start: bool = False
+    ) -> Tensor:
         """The same for several answers to the points of a row (B, S, T): (B, S, T).
 
         Args:
-            begun: whether the first step was not chosen but given, so that its own is 0.
+            fixed_start: whether the first step was not chosen but given, so that its own is 0.
         """
-        return self.touring.log_probability(read, answers, begun=begun)
+        return self.decoder.log_probability(encoded, answers, fixed_start=fixed_start)
 
-    @door.named
-    def walked(self, read: Places, *, starts: Tensor | None = None, drawn: bool = False) -> Tensor:
-        """Whole tours (B, S, N), greedy or drawn; arguments as in `Touring.walked`."""
-        return self.touring.walked(read, starts=starts, drawn=drawn)
+    @dispatch.as_module_call
+    def decode_tours(
+        self, encoded: PointTables, *, starts: Tensor | None = None, sample: bool = False
+    ) -> Tensor:
+        """Whole tours (B, S, N), greedy or drawn; arguments as in `TourDecoder.decode_tours`."""
+        return self.decoder.decode_tours(encoded, starts=starts, sample=sample)
 
-    def start(self, source: Any) -> Going:
+    def start(self, source: Any) -> State:
         """The state before the first token, for points (B, N, inputs) and lengths (B,)."""
         points, lengths = source
         nowhere = torch.full_like(lengths, -1)
-        left = COURSE.start(lengths, points.shape[1] + 1)
-        return Going(self.read(points, lengths), left, nowhere, nowhere)
+        left = POINTING_RULE.start(lengths, points.shape[1] + 1)
+        return State(self.encode(points, lengths), left, nowhere, nowhere)
 
-    def step(self, tokens: Tensor, going: Going) -> tuple[Tensor, Going]:
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """The logits (B, N + 1) of the end and of each point, and the state after `tokens` (B,)."""
-        places, at = going.places, tokens - 1
-        left = COURSE.after(going.left, tokens)
-        last = torch.where(at >= 0, at, going.last)
-        first = torch.where(going.first < 0, at, going.first)
+        places, at = state.encoded, tokens - 1
+        left = POINTING_RULE.advance(state.rule_state, tokens)
+        last = torch.where(at >= 0, at, state.last)
+        first = torch.where(state.first < 0, at, state.first)
         begun, now = (x.clamp_min(0)[:, None] for x in (first, last))
-        queries = self.touring.queries(places, begun, now)
+        queries = self.decoder.queries(places, begun, now)
         none = (first < 0)[:, None, None]
-        queries = torch.where(none, self.touring.begun(places)[:, None], queries)
-        logits = self.touring(places, queries, left.seen[:, None, 1:])[:, 0]
-        ends = torch.zeros_like(logits[:, :1]).masked_fill(~left.seen[:, :1], -torch.inf)
-        return torch.cat([ends, logits], 1), Going(places, left, first, last)
+        queries = torch.where(none, self.decoder.initial_query(places)[:, None], queries)
+        logits = self.decoder(places, queries, left.mask[:, None, 1:])[:, 0]
+        ends = torch.zeros_like(logits[:, :1]).masked_fill(~left.mask[:, :1], -torch.inf)
+        return torch.cat([ends, logits], 1), State(places, left, first, last)

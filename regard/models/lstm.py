@@ -22,9 +22,7 @@ class LSTMConfig:
     layers: int = 3
 
     def __post_init__(self) -> None:
-        for name in ("inputs", "outputs", "width", "layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"LSTM: expected {name} of at least 1, got {getattr(self, name)}")
+        check.positive_fields("LSTM", self, "inputs", "outputs", "width", "layers")
 
 
 class LSTM(nn.Module):

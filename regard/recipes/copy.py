@@ -11,23 +11,23 @@ What came of it is in docs/results.md.
 
 from dataclasses import dataclass, field, replace
 
-from regard.data.copying import Copy
-from regard.data.episodes import example
+from regard.data.ntm.copy import Copy
+from regard.data.ntm.episodes import example_vectors
 from regard.models.ntm import NTMConfig
-from regard.recipes.machines import measuring
-from regard.recipes.machines.config import TRAINING, Batches, ModelConfig, refuse
-from regard.recipes.machines.grids import beside
-from regard.recipes.machines.recipe import Recipe, typed_as
-from regard.recipes.machines.remarks import notes as notes
+from regard.recipes.ntm import metrics
+from regard.recipes.ntm.config import TRAINING, Batches, ModelConfig, check_config
+from regard.recipes.ntm.grids import lstm_comparison_grid
+from regard.recipes.ntm.recipe import Recipe, bits_input_form
+from regard.recipes.ntm.table_notes import notes as notes
 from regard.train.grids import Grid, Row
 from regard.train.settings import Training
 
 # the paper has 100 units; fewer learn to copy as well
-MACHINE = NTMConfig(width=48)
+MODEL = NTMConfig(width=48)
 # a machine that copies may lose it again between two judgements
-LEARNING = replace(TRAINING, setback=4.0)
+COPY_TRAINING = replace(TRAINING, rollback_ratio=4.0)
 # lengths that are measured, and the slots that each is given
-LENGTHS = {20: 128, 50: 128, 120: 256, 1000: 2048}
+SLOTS_BY_LENGTH = {20: 128, 50: 128, 120: 256, 1000: 2048}
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Config:
     # stands in the name of the run's folder
     name: str = "ntm"
     data: Copy = field(default_factory=Copy)
-    model: ModelConfig = MACHINE
-    training: Training = LEARNING
+    model: ModelConfig = MODEL
+    training: Training = COPY_TRAINING
     batches: Batches = field(default_factory=lambda: Batches(8))
 
     def __post_init__(self) -> None:
-        refuse("copy", self)
+        check_config("copy", self)
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ class Evaluation:
     slots: int | None = None
 
     def __post_init__(self) -> None:
-        measuring.refuse("copy", self, "length", "sequences", "slots")
+        metrics.check_evaluation("copy", self, "length", "sequences", "slots")
 
 
-def _asked(task: Copy, evaluation: Evaluation) -> Copy:
+def _evaluation_task(task: Copy, evaluation: Evaluation) -> Copy:
     return replace(task, shortest=evaluation.length, longest=evaluation.length)
 
 
-def _numbers() -> dict[str, Evaluation]:
+def _card_evaluations() -> dict[str, Evaluation]:
     # a thousand vectors take a while, so there are fewer of them
-    several = {length: 200 if length < 1000 else 20 for length in LENGTHS}
+    several = {length: 200 if length < 1000 else 20 for length in SLOTS_BY_LENGTH}
     return {
-        str(length): Evaluation(length, several[length], measuring.SEED, slots)
-        for length, slots in LENGTHS.items()
+        str(length): Evaluation(length, several[length], metrics.CARD_SEED, slots)
+        for length, slots in SLOTS_BY_LENGTH.items()
     }
 
 
@@ -76,23 +76,25 @@ RECIPE = Recipe(
     "copy",
     "hears vectors of bits and says them again",
     Copy,
-    _numbers(),
-    lambda task: example(task.bits),
-    lambda task: typed_as(task.bits, (1, 100)),
+    _card_evaluations(),
+    lambda task: example_vectors(task.bits),
+    lambda task: bits_input_form(task.bits, (1, 100)),
     100,
-    asked=_asked,
+    evaluation_task=_evaluation_task,
 )
-run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
+run, evaluate, predict, trace, card_metrics, input_spec, parse_input, to_model_edits = (
+    RECIPE.module_hooks()
+)
 EXAMPLE = RECIPE.example(Copy())
 COLUMNS = {
     "bits at 20": "bits_per_sequence",
-    "perfect at 50": "50.perfect",
-    "perfect at 120": "120.perfect",
-    "perfect at 1000": "1000.perfect",
-    "solved after": "solved_after",
-    "seconds": "solved_seconds",
+    "exact at 50": "50.perfect",
+    "exact at 120": "120.perfect",
+    "exact at 1000": "1000.perfect",
+    "episodes to solve": "solved_after",
+    "seconds to solve": "solved_seconds",
 }
 GRIDS = {
-    "paper": beside(Config(), width=256),
-    "seeds": Grid("Twenty machines", Config(), (Row("NTM"),), seeds=tuple(range(20))),
+    "paper": lstm_comparison_grid(Config(), width=256),
+    "seeds": Grid("The NTM with twenty seeds", Config(), (Row("NTM"),), seeds=tuple(range(20))),
 }

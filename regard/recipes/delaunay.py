@@ -16,27 +16,27 @@ from typing import Any
 
 import numpy as np
 
-from regard.data import triangulations
-from regard.data.triangulations import Delaunay
+from regard.data.geometry import triangulations
+from regard.data.geometry.triangulations import Delaunay
 from regard.models.pointer_network import PointerNetworkConfig
-from regard.recipes.pointing.asked import Asked, unit
-from regard.recipes.pointing.config import TRAINING, Batches, ModelConfig, refuse
-from regard.recipes.pointing.measuring import SEED, checked
-from regard.recipes.pointing.recipe import Recipe
+from regard.recipes.pointer.config import TRAINING, Batches, ModelConfig, check_config
+from regard.recipes.pointer.metrics import CARD_SEED, check_evaluation
+from regard.recipes.pointer.problems import Problems, to_unit_square
+from regard.recipes.pointer.recipe import Recipe
 from regard.train.grids import Grid, Row
 from regard.train.settings import Training
 
 MODEL = PointerNetworkConfig(
-    reader="attention",
+    encoder="attention",
     width=64,
     heads=4,
     layers=4,
-    inner=192,
-    sharpened=True,
-    follows="triangles",
+    feed_forward_width=192,
+    scalable_softmax=True,
+    pointing_rule="triangles",
 )
 # Far more than it has learned; all triangles that could be made of more would not fit.
-MOST = 50
+MAX_POINTS = 50
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Config:
     batches: Batches = field(default_factory=lambda: Batches(512))
 
     def __post_init__(self) -> None:
-        refuse("delaunay", self, follows="triangles")
+        check_config("delaunay", self, pointing_rule="triangles")
 
 
 @dataclass(frozen=True)
@@ -69,55 +69,59 @@ class Evaluation:
     file: Path | None = None
 
     def __post_init__(self) -> None:
-        checked("delaunay", self, most=MOST, points=3, instances=1, beam=1, seed=0)
+        check_evaluation(
+            "delaunay", self, max_points=MAX_POINTS, points=3, instances=1, beam=1, seed=0
+        )
 
 
-def _judged(posed: Asked, answers: list[list[int]], how: Any) -> dict[str, Any]:
+def _answer_metrics(problems: Problems, answers: list[list[int]], settings: Any) -> dict[str, Any]:
     """Triangulations that are wholly right, and the share of the true triangles that was found."""
-    assert posed.truths is not None
-    cases = list(zip(posed.points, answers, posed.truths, strict=True))
+    assert problems.truths is not None
+    cases = list(zip(problems.points, answers, problems.truths, strict=True))
     right = [
-        _right(points, triangulations.triangles(answer), triangulations.triangles(truth))
+        _is_correct(points, triangulations.triangle_set(answer), triangulations.triangle_set(truth))
         for points, answer, truth in cases
     ]
     covered = [
-        1.0 if whole else triangulations.coverage(answer, truth)
+        1.0 if whole else triangulations.triangle_coverage(answer, truth)
         for whole, (_, answer, truth) in zip(right, cases, strict=True)
     ]
     return {"accuracy": fmean(right), "coverage": fmean(covered)}
 
 
-def _right(points: np.ndarray, found: set[frozenset[int]], truth: set[frozenset[int]]) -> bool:
+def _is_correct(points: np.ndarray, found: set[frozenset[int]], truth: set[frozenset[int]]) -> bool:
     """Whether triangles are the true ones, or as good, where points lie on one circle."""
-    if found == truth or len(points) > MOST:
+    if found == truth or len(points) > MAX_POINTS:
         return found == truth
     return triangulations.is_delaunay(points, sorted(map(sorted, found)))
 
 
-def _ready(points: np.ndarray) -> np.ndarray:
+def _normalize_points(points: np.ndarray) -> np.ndarray:
     """Points within the unit square, if they can be triangulated at all."""
-    if len(points) > MOST:
-        raise ValueError(f"delaunay: expected at most {MOST} points, got {len(points)}")
+    if len(points) > MAX_POINTS:
+        raise ValueError(f"delaunay: expected at most {MAX_POINTS} points, got {len(points)}")
     triangulations.delaunay(points)
-    return unit(points)
+    return to_unit_square(points)
 
 
-def _said(points: np.ndarray, answer: list[int], prove: bool) -> tuple[str, dict[str, Any]]:
+def _describe_answer(
+    points: np.ndarray, answer: list[int], prove: bool
+) -> tuple[str, dict[str, Any]]:
     """The triangles, and whether they are right."""
     one = triangulations.delaunay(points)
-    truth, found = triangulations.triangles(one), triangulations.triangles(answer)
+    truth, found = triangulations.triangle_set(one), triangulations.triangle_set(answer)
     shown = [answer[i : i + 3] for i in range(0, len(answer) - 2, 3)]
-    text, right = _listed(shown), _right(points, found, truth)
+    text, right = _format_triangles(shown), _is_correct(points, found, truth)
     if right:
         text += f"\n{len(found)} triangles, which are all" if len(found) > 1 else "\nwhich is all"
-    elif triangulations.is_one_of_several(points, one):
+    elif triangulations.is_ambiguous(points, one):
         # which of them are wrong depends on which answer was meant
-        text += f"\nthis is no Delaunay triangulation; one of several is {_listed(one)}"
+        text += f"\nthis is no Delaunay triangulation; one of several is {_format_triangles(one)}"
         text += f", of which {len(found & truth)} of {len(truth)} were found"
     else:
         wrong, missed = found - truth, sorted(map(sorted, truth - found))
         text += f"\n{len(found & truth)} of {len(truth)} triangles are right, {len(wrong)} wrong"
-        text += f"; not found: {_listed(missed)}"
+        text += f"; not found: {_format_triangles(missed)}"
     return text, {
         "indices": answer,
         "triangles": shown,
@@ -126,7 +130,7 @@ def _said(points: np.ndarray, answer: list[int], prove: bool) -> tuple[str, dict
     }
 
 
-def _listed(triangles: Iterable[Iterable[int]]) -> str:
+def _format_triangles(triangles: Iterable[Iterable[int]]) -> str:
     return "  ".join(" ".join(map(str, each)) for each in triangles)
 
 
@@ -137,30 +141,33 @@ RECIPE = Recipe(
     "triangles",
     "triangles",
     Evaluation,
-    {str(n): Evaluation(n, 1000, SEED) for n in (5, 10)},
-    _judged,
-    _said,
-    _ready,
+    {str(n): Evaluation(n, 1000, CARD_SEED) for n in (5, 10)},
+    _answer_metrics,
+    _describe_answer,
+    _normalize_points,
     "0.1,0.2 0.9,0.1 0.5,0.5 0.8,0.9 0.2,0.8",
-    development=((5, 512), (10, 512)),
-    most=20,
-    some=7,
+    validation_sizes=((5, 512), (10, 512)),
+    max_page_points=20,
+    page_example_points=7,
 )
-run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
+run, evaluate, predict, trace, card_metrics, input_spec, parse_input, to_model_edits = (
+    RECIPE.module_hooks()
+)
 EXAMPLE = RECIPE.example
+_LSTM_SIZE = ("model.width=256", "model.layers=1")
 GRIDS = {
     "paper": Grid(
-        "Who points at triangles, and how it reads points",
+        "Delaunay triangulations by encoder",
         Config(),
         (
-            Row("attention reads, pointer"),
-            Row("LSTM reads, pointer", ("model.reader=lstm", "model.width=256", "model.layers=1")),
+            Row("attention encoder, pointer"),
+            Row("LSTM encoder, pointer", ("model.encoder=lstm", *_LSTM_SIZE)),
         ),
     )
 }
 COLUMNS = {
-    "5": "accuracy",
+    "accuracy at 5": "accuracy",
     "coverage at 5": "coverage",
-    "10": "10.accuracy",
+    "accuracy at 10": "10.accuracy",
     "coverage at 10": "10.coverage",
 }

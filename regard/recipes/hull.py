@@ -1,7 +1,7 @@
 """Convex hulls, pointed at: which points lie at the rim, in order. Vinyals et al. 2015, 4.2.
 
-    regard train hull                                  a pointer network that reads by attention
-    regard train hull model.reader=lstm model.width=256      as in the paper: an LSTM reads
+    regard train hull                                       the points read by attention
+    regard train hull model.encoder=lstm model.width=256    as in the paper: an LSTM reads
     regard evaluate hull points=50 instances=1000 seed=3 --json
     regard predict hull points.csv
     regard look hull points.csv -o hull.png
@@ -16,28 +16,28 @@ from typing import Any
 
 import numpy as np
 
-from regard.data import hulls
-from regard.data.hulls import Hull
+from regard.data.geometry import hulls
+from regard.data.geometry.hulls import Hull
 from regard.models.pointer_network import PointerNetworkConfig
-from regard.recipes.pointing.asked import Asked, unit
-from regard.recipes.pointing.config import TRAINING, Batches, ModelConfig, refuse
-from regard.recipes.pointing.measuring import SEED, checked, percent
-from regard.recipes.pointing.recipe import Recipe
+from regard.recipes.pointer.config import TRAINING, Batches, ModelConfig, check_config
+from regard.recipes.pointer.metrics import CARD_SEED, check_evaluation, format_percent
+from regard.recipes.pointer.problems import Problems, to_unit_square
+from regard.recipes.pointer.recipe import Recipe
 from regard.train.grids import Grid, Row
 from regard.train.settings import Training
 
 MODEL = PointerNetworkConfig(
-    reader="attention",
+    encoder="attention",
     width=96,
     heads=6,
     layers=4,
-    inner=192,
-    sharpened=True,
-    follows="some",
+    feed_forward_width=192,
+    scalable_softmax=True,
+    pointing_rule="subset",
 )
-SIZES = (5, 10, 50, 100, 200, 500)
+POINT_COUNTS = (5, 10, 50, 100, 200, 500)
 # More take more than some seconds to be read.
-MOST = 10_000
+MAX_POINTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Config:
     batches: Batches = field(default_factory=lambda: Batches(512))
 
     def __post_init__(self) -> None:
-        refuse("hull", self, follows="some")
+        check_config("hull", self, pointing_rule="subset")
 
 
 @dataclass(frozen=True)
@@ -70,20 +70,20 @@ class Evaluation:
     file: Path | None = None
 
     def __post_init__(self) -> None:
-        checked("hull", self, most=MOST, points=3, instances=1, beam=1, seed=0)
+        check_evaluation("hull", self, max_points=MAX_POINTS, points=3, instances=1, beam=1, seed=0)
 
 
-def _judged(posed: Asked, answers: list[list[int]], how: Any) -> dict[str, Any]:
+def _answer_metrics(problems: Problems, answers: list[list[int]], settings: Any) -> dict[str, Any]:
     """Polygons that are wholly right; of those that do not cross themselves, the area covered.
 
     The paper says that area FAILs where more than one in a hundred crosses itself.
     """
-    assert posed.truths is not None
-    cases = list(zip(posed.points, answers, posed.truths, strict=True))
-    right = [hulls.same_polygon(answer, truth) for _, answer, truth in cases]
+    assert problems.truths is not None
+    cases = list(zip(problems.points, answers, problems.truths, strict=True))
+    right = [hulls.is_same_polygon(answer, truth) for _, answer, truth in cases]
     simple = [hulls.is_simple(points, answer) for points, answer, _ in cases]
     covered = [
-        hulls.area(points, answer) / hulls.area(points, truth)
+        hulls.polygon_area(points, answer) / hulls.polygon_area(points, truth)
         for (points, answer, truth), fine in zip(cases, simple, strict=True)
         if fine
     ]
@@ -94,27 +94,29 @@ def _judged(posed: Asked, answers: list[list[int]], how: Any) -> dict[str, Any]:
     }
 
 
-def _ready(points: np.ndarray) -> np.ndarray:
+def _normalize_points(points: np.ndarray) -> np.ndarray:
     """Points within the unit square, if they have a hull at all."""
-    if len(points) > MOST:
-        raise ValueError(f"hull: expected at most {MOST:,} points, got {len(points):,}")
-    if not hulls.area(points, hulls.hull(points)) > 0:
+    if len(points) > MAX_POINTS:
+        raise ValueError(f"hull: expected at most {MAX_POINTS:,} points, got {len(points):,}")
+    if not hulls.polygon_area(points, hulls.hull(points)) > 0:
         raise ValueError("hull: expected points that span an area, got one too small to be told")
-    return unit(points)
+    return to_unit_square(points)
 
 
-def _said(points: np.ndarray, answer: list[int], prove: bool) -> tuple[str, dict[str, Any]]:
+def _describe_answer(
+    points: np.ndarray, answer: list[int], prove: bool
+) -> tuple[str, dict[str, Any]]:
     """The polygon from its lowest index on, its area, and whether it is right."""
     truth = hulls.hull(points)
     start = answer.index(min(answer)) if answer else 0
     polygon = answer[start:] + answer[:start]
-    whole, simple = hulls.area(points, truth), hulls.is_simple(points, polygon)
-    area, right = hulls.area(points, polygon), hulls.same_polygon(polygon, truth)
+    whole, simple = hulls.polygon_area(points, truth), hulls.is_simple(points, polygon)
+    area, right = hulls.polygon_area(points, polygon), hulls.is_same_polygon(polygon, truth)
     text = " ".join(map(str, polygon))
     if right:
         text += f"\narea {area:g}, which is the hull"
     elif simple:
-        text += f"\narea {area:g}, {percent(area / whole)} of the hull's {whole:g}"
+        text += f"\narea {area:g}, {format_percent(area / whole)} of the hull's {whole:g}"
         text += f"; the hull is {' '.join(map(str, truth))}"
     else:
         wrong = "crosses itself" if len(set(polygon)) > 2 else "is no polygon"
@@ -133,31 +135,39 @@ RECIPE = Recipe(
     "points at the convex hull of some points",
     Hull,
     "hull",
-    "some",
+    "subset",
     Evaluation,
-    {str(n): Evaluation(n, 1000 if n < 500 else 500, SEED) for n in (50, 5, 10, 100, 200, 500)},
-    _judged,
-    _said,
-    _ready,
+    {
+        str(n): Evaluation(n, 1000 if n < 500 else 500, CARD_SEED)
+        for n in (50, 5, 10, 100, 200, 500)
+    },
+    _answer_metrics,
+    _describe_answer,
+    _normalize_points,
     "0.1,0.2 0.9,0.1 0.5,0.5 0.8,0.9 0.2,0.8 0.4,0.6",
 )
-run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
+run, evaluate, predict, trace, card_metrics, input_spec, parse_input, to_model_edits = (
+    RECIPE.module_hooks()
+)
 EXAMPLE = RECIPE.example
 COLUMNS = {
-    **{f"{n}": f"{n}.accuracy" if n != 50 else "accuracy" for n in SIZES},
-    **{f"area {n}": f"{n}.area" if n != 50 else "area" for n in (50, 500)},
+    **{f"accuracy at {n}": f"{n}.accuracy" if n != 50 else "accuracy" for n in POINT_COUNTS},
+    **{f"area at {n}": f"{n}.area" if n != 50 else "area" for n in (50, 500)},
 }
-_LSTM = ("model.reader=lstm", "model.width=256", "model.layers=1")
+_LSTM_SETTINGS = ("model.encoder=lstm", "model.width=256", "model.layers=1")
 GRIDS = {
     "paper": Grid(
-        "Who points, and how it reads",
+        "Convex hulls by encoder and by output",
         Config(),
         (
-            Row("attention reads, pointer"),
-            Row("LSTM reads from the left, pointer", _LSTM),
-            Row("LSTM reads as given, pointer", (*_LSTM, "data.order=given")),
-            Row("LSTM with attention", (*_LSTM, "data.order=given", "model.says=attention")),
-            Row("LSTM", (*_LSTM, "data.order=given", "model.says=vocabulary")),
+            Row("attention encoder, pointer"),
+            Row("LSTM encoder, points from left to right, pointer", _LSTM_SETTINGS),
+            Row("LSTM encoder, points as given, pointer", (*_LSTM_SETTINGS, "data.order=given")),
+            Row(
+                "LSTM with attention",
+                (*_LSTM_SETTINGS, "data.order=given", "model.output=attention"),
+            ),
+            Row("LSTM", (*_LSTM_SETTINGS, "data.order=given", "model.output=vocabulary")),
         ),
     )
 }

@@ -9,18 +9,18 @@ Results stand in docs/results.md, beside those of LSTMs, of which one does bette
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from regard.data.episodes import Episodes
-from regard.data.ngrams import NGrams
+from regard.data.ntm.episodes import Episodes
+from regard.data.ntm.ngrams import NGrams
 from regard.models.ntm import NTMConfig
-from regard.recipes.machines import measuring
-from regard.recipes.machines.config import TRAINING, Batches, ModelConfig, refuse
-from regard.recipes.machines.grids import beside
-from regard.recipes.machines.recipe import Recipe, typed_as
+from regard.recipes.ntm import metrics
+from regard.recipes.ntm.config import TRAINING, Batches, ModelConfig, check_config
+from regard.recipes.ntm.grids import lstm_comparison_grid
+from regard.recipes.ntm.recipe import Recipe, bits_input_form
 from regard.train.settings import Optimizer, Training
 
 # contexts have no order to walk along: its heads seek from the start
-MACHINE = NTMConfig(gate=0.0, sharpness=0.0, constant=1e-6)
-LEARNING = replace(TRAINING, steps=20_000, optimizer=Optimizer("adam", rate=1e-3))
+MODEL = NTMConfig(gate_bias=0.0, sharpness_bias=0.0, memory_constant=1e-6)
+NGRAMS_TRAINING = replace(TRAINING, steps=20_000, optimizer=Optimizer("adam", rate=1e-3))
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Config:
     # stands in the name of the run's folder
     name: str = "ntm"
     data: NGrams = field(default_factory=NGrams)
-    model: ModelConfig = MACHINE
-    training: Training = LEARNING
+    model: ModelConfig = MODEL
+    training: Training = NGRAMS_TRAINING
     batches: Batches = field(default_factory=lambda: Batches(32))
 
     def __post_init__(self) -> None:
-        refuse("ngrams", self)
+        check_config("ngrams", self)
 
 
 @dataclass(frozen=True)
@@ -48,26 +48,28 @@ class Evaluation:
     slots: int | None = None
 
     def __post_init__(self) -> None:
-        measuring.refuse("ngrams", self, "sequences", "slots")
+        metrics.check_evaluation("ngrams", self, "sequences", "slots")
 
 
-def _optimum(task: NGrams, drawn: Episodes, found: dict[str, Any]) -> dict[str, Any]:
+def _optimum_metrics(task: NGrams, episodes: Episodes, scores: dict[str, Any]) -> dict[str, Any]:
     """What the best estimator there is costs on the same sequences, and how many bits are above."""
-    best = float(task.optimal_bits(drawn).mean())
-    return {"optimum": best, "above": found["bits_per_sequence"] - best}
+    best = float(task.optimal_bits(episodes).mean())
+    return {"optimum": best, "above": scores["bits_per_sequence"] - best}
 
 
 RECIPE = Recipe(
     "ngrams",
     "foretells bits by a table that it learns as it goes",
     NGrams,
-    {"1000": Evaluation(seed=measuring.SEED)},
+    {"1000": Evaluation(seed=metrics.CARD_SEED)},
     lambda task: "0110100110010110",
-    lambda task: typed_as(1, (1, 500)),
+    lambda task: bits_input_form(1, (1, 500)),
     500,
-    beside=_optimum,
+    extra_metrics=_optimum_metrics,
 )
-run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
+run, evaluate, predict, trace, card_metrics, input_spec, parse_input, to_model_edits = (
+    RECIPE.module_hooks()
+)
 EXAMPLE = RECIPE.example(NGrams())
-COLUMNS = {"bits": "bits_per_sequence", "optimum": "optimum", "above it": "above"}
-GRIDS = {"paper": beside(Config(), width=128)}
+COLUMNS = {"bits": "bits_per_sequence", "optimum": "optimum", "bits above optimum": "above"}
+GRIDS = {"paper": lstm_comparison_grid(Config(), width=128)}

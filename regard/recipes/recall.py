@@ -11,15 +11,21 @@ What came of it is in docs/results.md.
 
 from dataclasses import dataclass, field, replace
 
-from regard.data.recalling import Recall
+from regard.data.ntm.recall import Recall
 from regard.models.ntm import NTMConfig
-from regard.recipes.machines import measuring
-from regard.recipes.machines.config import ADAM, TRAINING, Batches, ModelConfig, refuse
-from regard.recipes.machines.grids import beside
-from regard.recipes.machines.recipe import Recipe, typed_as
+from regard.recipes.ntm import metrics
+from regard.recipes.ntm.config import (
+    ADAM,
+    TRAINING,
+    Batches,
+    ModelConfig,
+    check_config,
+)
+from regard.recipes.ntm.grids import lstm_comparison_grid
+from regard.recipes.ntm.recipe import Recipe, bits_input_form
 from regard.train.settings import Training
 
-LEARNING = replace(TRAINING, steps=12_000, optimizer=replace(ADAM, rate=1e-3))
+RECALL_TRAINING = replace(TRAINING, steps=12_000, optimizer=replace(ADAM, rate=1e-3))
 
 
 @dataclass(frozen=True)
@@ -30,11 +36,11 @@ class Config:
     name: str = "ntm"
     data: Recall = field(default_factory=Recall)
     model: ModelConfig = field(default_factory=NTMConfig)
-    training: Training = LEARNING
+    training: Training = RECALL_TRAINING
     batches: Batches = field(default_factory=lambda: Batches(16))
 
     def __post_init__(self) -> None:
-        refuse("recall", self)
+        check_config("recall", self)
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,11 @@ class Evaluation:
     slots: int | None = None
 
     def __post_init__(self) -> None:
-        measuring.refuse("recall", self, "items", "sequences", "slots")
+        metrics.check_evaluation("recall", self, "items", "sequences", "slots")
 
 
-def _asked(task: Recall, evaluation: Evaluation) -> Recall:
-    return replace(task, fewest=evaluation.items, most=evaluation.items)
+def _evaluation_task(task: Recall, evaluation: Evaluation) -> Recall:
+    return replace(task, min_items=evaluation.items, max_items=evaluation.items)
 
 
 def _example(task: Recall) -> str:
@@ -66,19 +72,21 @@ RECIPE = Recipe(
     "recall",
     "names the item that followed another",
     Recall,
-    {str(n): Evaluation(n, seed=measuring.SEED, slots=3 * n) for n in (6, 12, 20)},
+    {str(n): Evaluation(n, seed=metrics.CARD_SEED, slots=3 * n) for n in (6, 12, 20)},
     _example,
-    lambda task: typed_as(task.bits, (task.length, task.length), items=(2, 12)),
+    lambda task: bits_input_form(task.bits, (task.length, task.length), items=(2, 12)),
     60,
-    asked=_asked,
+    evaluation_task=_evaluation_task,
 )
-run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
+run, evaluate, predict, trace, card_metrics, input_spec, parse_input, to_model_edits = (
+    RECIPE.module_hooks()
+)
 EXAMPLE = RECIPE.example(Recall())
 COLUMNS = {
     "bits at 6": "bits_per_sequence",
     "bits at 12": "12.bits_per_sequence",
     "bits at 20": "20.bits_per_sequence",
-    "perfect at 20": "20.perfect",
-    "solved after": "solved_after",
+    "exact at 20": "20.perfect",
+    "episodes to solve": "solved_after",
 }
-GRIDS = {"paper": beside(Config(), width=256)}
+GRIDS = {"paper": lstm_comparison_grid(Config(), width=256)}

@@ -9,22 +9,22 @@ What came of it is in docs/results.md.
 
 from dataclasses import dataclass, field, replace
 
-from regard.data.copying import RepeatCopy
-from regard.data.episodes import example
+from regard.data.ntm.copy import RepeatCopy
+from regard.data.ntm.episodes import example_vectors
 from regard.models.ntm import NTMConfig
-from regard.recipes.machines import measuring
-from regard.recipes.machines.config import TRAINING, Batches, ModelConfig, refuse
-from regard.recipes.machines.grids import beside, nets
-from regard.recipes.machines.recipe import Recipe, typed_as
-from regard.recipes.machines.remarks import notes as notes
+from regard.recipes.ntm import metrics
+from regard.recipes.ntm.config import TRAINING, Batches, ModelConfig, check_config
+from regard.recipes.ntm.grids import lstm_comparison_grid, lstm_rows
+from regard.recipes.ntm.recipe import Recipe, bits_input_form
+from regard.recipes.ntm.table_notes import notes as notes
 from regard.train.grids import Grid, Row
 from regard.train.settings import Training
 
 # it counts copies; what it counts must not fade where they are longer than in training
-MACHINE = NTMConfig(sharpness=0.0, constant=1e-6, forget=8.0)
+MODEL = NTMConfig(sharpness_bias=0.0, memory_constant=1e-6, forget_bias=8.0)
 # of all weights that do the task, those are kept that also do it for twice the length
-LEARNING = replace(TRAINING, steps=14_000, watch="both", setback=5.0)
-SIZES = ((10, 10), (20, 10), (10, 20))
+REPEAT_COPY_TRAINING = replace(TRAINING, steps=14_000, monitor="both", rollback_ratio=5.0)
+LENGTHS_AND_REPEATS = ((10, 10), (20, 10), (10, 20))
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Config:
     # stands in the name of the run's folder
     name: str = "ntm"
     data: RepeatCopy = field(default_factory=RepeatCopy)
-    model: ModelConfig = MACHINE
-    training: Training = LEARNING
+    model: ModelConfig = MODEL
+    training: Training = REPEAT_COPY_TRAINING
     batches: Batches = field(default_factory=lambda: Batches(8, curriculum=4_000))
 
     def __post_init__(self) -> None:
-        refuse("repeat_copy", self)
+        check_config("repeat_copy", self)
 
 
 @dataclass(frozen=True)
@@ -54,47 +54,56 @@ class Evaluation:
     slots: int | None = None
 
     def __post_init__(self) -> None:
-        measuring.refuse("repeat_copy", self, "length", "repeats", "sequences", "slots")
+        metrics.check_evaluation("repeat_copy", self, "length", "repeats", "sequences", "slots")
 
 
-def _further(task: RepeatCopy) -> RepeatCopy:
+def _harder_task(task: RepeatCopy) -> RepeatCopy:
     """Twice as long."""
     length = 2 * task.longest
     return replace(task, shortest=length, longest=length)
 
 
-def _asked(task: RepeatCopy, e: Evaluation) -> RepeatCopy:
-    return replace(task, shortest=e.length, longest=e.length, fewest=e.repeats, most=e.repeats)
+def _evaluation_task(task: RepeatCopy, e: Evaluation) -> RepeatCopy:
+    return replace(
+        task, shortest=e.length, longest=e.length, min_repeats=e.repeats, max_repeats=e.repeats
+    )
 
 
 RECIPE = Recipe(
     "repeat_copy",
     "says vectors of bits as often as it is told",
     RepeatCopy,
-    {f"{a} x {b}": Evaluation(a, b, seed=measuring.SEED, slots=a) for a, b in SIZES},
-    lambda task: f"{example(task.bits)} x 3",
-    lambda task: typed_as(task.bits, (1, 20), count=(1, 20)),
+    {
+        f"{a} x {b}": Evaluation(a, b, seed=metrics.CARD_SEED, slots=a)
+        for a, b in LENGTHS_AND_REPEATS
+    },
+    lambda task: f"{example_vectors(task.bits)} x 3",
+    lambda task: bits_input_form(task.bits, (1, 20), count=(1, 20)),
     24,
-    asked=_asked,
-    further=_further,
+    evaluation_task=_evaluation_task,
+    harder_task=_harder_task,
 )
-run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
+run, evaluate, predict, trace, card_metrics, input_spec, parse_input, to_model_edits = (
+    RECIPE.module_hooks()
+)
 EXAMPLE = RECIPE.example(RepeatCopy())
 COLUMNS = {
     "bits at 10 × 10": "bits_per_sequence",
-    "perfect": "perfect",
-    "perfect at 20 × 10": "20 x 10.perfect",
-    "perfect at 10 × 20": "10 x 20.perfect",
-    "solved after": "solved_after",
+    "exact at 10 × 10": "perfect",
+    "exact at 20 × 10": "20 x 10.perfect",
+    "exact at 10 × 20": "10 x 20.perfect",
+    "episodes to solve": "solved_after",
 }
-# what LSTMs were told when they were measured: more steps than the machine, all weights judged by
-# the task alone
-LONGER = (
+# the settings with which the LSTMs were measured: more steps than the NTM, and weights chosen on
+# the training task alone
+LSTM_SETTINGS = (
     *("training.steps=20000", "training.optimizer.betas=0.9,0.95", "batches.curriculum=5000"),
-    *("training.watch=bits", "training.setback=0"),
+    *("training.monitor=bits", "training.rollback_ratio=0"),
 )
 GRIDS = {
-    "paper": beside(Config(), width=512),
-    "seeds": Grid("Five machines", Config(), (Row("NTM"),), seeds=tuple(range(5))),
-    "lstm": Grid("LSTMs alone, with more episodes", Config(), nets(width=512, also=LONGER)),
+    "paper": lstm_comparison_grid(Config(), width=512),
+    "seeds": Grid("The NTM with five seeds", Config(), (Row("NTM"),), seeds=tuple(range(5))),
+    "lstm": Grid(
+        "LSTMs alone, with more episodes", Config(), lstm_rows(width=512, settings=LSTM_SETTINGS)
+    ),
 }

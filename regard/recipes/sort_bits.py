@@ -11,17 +11,17 @@ a step: it sorted worse with one. All numbers are in docs/results.md.
 
 from dataclasses import dataclass, field, replace
 
-from regard.data.episodes import example
-from regard.data.sorting import Sort
+from regard.data.ntm.episodes import example_vectors
+from regard.data.ntm.sort import Sort
 from regard.models.ntm import NTMConfig
-from regard.recipes.machines import measuring
-from regard.recipes.machines.config import TRAINING, Batches, ModelConfig, refuse
-from regard.recipes.machines.grids import beside
-from regard.recipes.machines.recipe import Recipe, typed_as
+from regard.recipes.ntm import metrics
+from regard.recipes.ntm.config import TRAINING, Batches, ModelConfig, check_config
+from regard.recipes.ntm.grids import lstm_comparison_grid
+from regard.recipes.ntm.recipe import Recipe, bits_input_form
 from regard.train.settings import Optimizer, Training
 
-MACHINE = NTMConfig(width=256, slots=64, shifts=7, memory="learned")
-LEARNING = replace(TRAINING, steps=30_000, optimizer=Optimizer("adam", rate=3e-3))
+MODEL = NTMConfig(width=256, slots=64, shifts=7, memory_init="learned")
+SORT_BITS_TRAINING = replace(TRAINING, steps=30_000, optimizer=Optimizer("adam", rate=3e-3))
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Config:
     # stands in the name of the run's folder
     name: str = "ntm"
     data: Sort = field(default_factory=Sort)
-    model: ModelConfig = MACHINE
-    training: Training = LEARNING
+    model: ModelConfig = MODEL
+    training: Training = SORT_BITS_TRAINING
     batches: Batches = field(default_factory=lambda: Batches(96))
 
     def __post_init__(self) -> None:
-        refuse("sort_bits", self)
+        check_config("sort_bits", self)
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Evaluation:
     slots: int | None = None
 
     def __post_init__(self) -> None:
-        measuring.refuse("sort_bits", self, "sequences", "slots")
+        metrics.check_evaluation("sort_bits", self, "sequences", "slots")
 
 
 def _example(task: Sort) -> str:
-    first, second = example(task.bits).split()
+    first, second = example_vectors(task.bits).split()
     return f"{first}:0.5 {second}:-0.2 {'1' * task.bits}:0.9"
 
 
@@ -61,12 +61,14 @@ RECIPE = Recipe(
     "sort_bits",
     "says vectors of bits in the order of their priorities",
     Sort,
-    {"500": Evaluation(seed=measuring.SEED)},
+    {"500": Evaluation(seed=metrics.CARD_SEED)},
     _example,
-    lambda task: typed_as(task.bits, (1, 20), weights=(-1, 1)),
+    lambda task: bits_input_form(task.bits, (1, 20), weights=(-1, 1)),
     20,
 )
-run, evaluate, predict, trace, known, asks, typed, placed = RECIPE.offered()
+run, evaluate, predict, trace, card_metrics, input_spec, parse_input, to_model_edits = (
+    RECIPE.module_hooks()
+)
 EXAMPLE = RECIPE.example(Sort())
-COLUMNS = {"bits": "bits_per_sequence", "perfect": "perfect"}
-GRIDS = {"paper": beside(Config(), width=128)}
+COLUMNS = {"bits": "bits_per_sequence", "exact": "perfect"}
+GRIDS = {"paper": lstm_comparison_grid(Config(), width=128)}

@@ -2,30 +2,37 @@
 
 from regard.train.checkpoints import Checkpoint, DamagedError
 from regard.train.engine import DivergedError
-from regard.train.loop import Fitted, Judge, Loss, fit
-from regard.train.progress import Lines, Live, News, Report, drawn_on, silent
+from regard.train.loop import FitResult, Loss, Validator, fit
+from regard.train.progress import (
+    BarReport,
+    LineReport,
+    Report,
+    TrainingProgress,
+    make_report,
+    silent,
+)
 from regard.train.run_lock import BusyError
 from regard.train.settings import Optimizer, Schedule, Training
 from regard.train.stream import Batch, Batches
 
 __all__ = [
+    "BarReport",
     "Batch",
     "Batches",
     "BusyError",
     "Checkpoint",
     "DamagedError",
     "DivergedError",
-    "Fitted",
-    "Judge",
-    "Lines",
-    "Live",
+    "FitResult",
+    "LineReport",
     "Loss",
-    "News",
     "Optimizer",
     "Report",
     "Schedule",
     "Training",
-    "drawn_on",
+    "TrainingProgress",
+    "Validator",
     "fit",
+    "make_report",
     "silent",
 ]

@@ -23,11 +23,11 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from regard import files
+from regard.runtime import atomic_files
 from regard.train import trees
 
 SCHEMA = 1
-_WRITING, _GONE = ".writing-", ".gone-"
+_WRITING_PREFIX, _DELETED_PREFIX = ".writing-", ".gone-"
 # What a manifest may name: a tree, or the state; no file system has names of over 255 letters.
 _FILE_NAME = re.compile(r"[A-Za-z0-9_]{1,243}\.safetensors|state\.json")
 MAX_MANIFEST_BYTES = 2**20
@@ -56,37 +56,39 @@ class Checkpoint:
     best: int | None = None
 
 
-def name(step: int) -> str:
+def folder_name(step: int) -> str:
     """The folder of a step.
 
-    >>> name(500)
+    >>> folder_name(500)
     'step-00000500'
     """
     return f"step-{step:08d}"
 
 
-def steps(folder: Path) -> list[int]:
+def list_steps(folder: Path) -> list[int]:
     """The steps that have a checkpoint, in order; whether they are whole is not asked."""
     found = (re.fullmatch(r"step-([0-9]{8,})", p.name) for p in folder.glob("step-*"))
     # of two names of one step, only ours counts
-    return sorted(int(match[1]) for match in found if match and match[0] == name(int(match[1])))
+    return sorted(
+        int(match[1]) for match in found if match and match[0] == folder_name(int(match[1]))
+    )
 
 
-def latest(folder: Path) -> int | None:
+def latest_step(folder: Path) -> int | None:
     """The step that `latest` points to; None if there is no checkpoint at all."""
-    there, pointer = steps(folder), folder / "latest"
+    there, pointer = list_steps(folder), folder / "latest"
     if not there:
         return None
     if not os.path.lexists(pointer):
         return there[-1]  # killed before the first pointer was written
     try:
-        with files.plain_file(pointer) as (file, _):
+        with atomic_files.open_plain_file(pointer) as (file, _):
             pointed = file.read(MAX_POINTER_BYTES).decode(errors="replace").strip()
     except (ValueError, OSError):
         pointed = ""
-    found = [step for step in there if name(step) == pointed]
+    found = [step for step in there if folder_name(step) == pointed]
     if not found:
-        raise _offering(
+        raise _with_way_out(
             DamagedError(f"{pointer} is damaged (no such checkpoint)"), folder, there[-1] + 1
         )
     return found[0]
@@ -95,26 +97,26 @@ def latest(folder: Path) -> int | None:
 def save(folder: Path, checkpoint: Checkpoint, *, keep: int = 2) -> None:
     """Write a checkpoint and point `latest` to it; `keep` of the newest stay, and the best.
 
-    A step that has a whole checkpoint keeps that one; `back` forgets those of another future.
+    A step that has a whole checkpoint keeps that one; `rewind` forgets those of another future.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    title = name(checkpoint.step)
-    writing, path = folder / (_WRITING + title), folder / title
+    title = folder_name(checkpoint.step)
+    writing, path = folder / (_WRITING_PREFIX + title), folder / title
     try:
-        if not _is_whole(path):
+        if not _is_intact(path):
             _discard(writing)
-            _written(writing, checkpoint)
+            _write_files(writing, checkpoint)
             if path.exists():
-                _retire(folder, title)  # damaged: nothing is lost with it
+                _delete_checkpoint(folder, title)  # damaged: nothing is lost with it
             writing.rename(path)
-            files.sync(folder)
-        _point(folder, title)
+            atomic_files.sync_folder(folder)
+        _write_latest(folder, title)
     except BaseException as error:
         _discard(writing)
         if isinstance(error, OSError):
-            raise _unwritten(error, folder, title) from error
+            raise _write_error(error, folder, title) from error
         raise
-    _thin(folder, checkpoint.step, keep)
+    _delete_old(folder, checkpoint.step, keep)
 
 
 def load(
@@ -126,108 +128,110 @@ def load(
         only: the trees to read, of those that are there; None reads all.
     """
     if step is None:
-        step = latest(folder)
+        step = latest_step(folder)
         if step is None:
             raise ValueError(f"{folder}: expected checkpoints, got none")
-    elif step not in steps(folder):
-        there = ", ".join(map(str, steps(folder))) or "none"
+    elif step not in list_steps(folder):
+        there = ", ".join(map(str, list_steps(folder))) or "none"
         raise ValueError(f"{folder}: expected a checkpoint of step {step}, got those of {there}")
     try:
-        manifest, read = _read(folder / name(step), only)
+        manifest, read = _read_files(folder / folder_name(step), only)
     except DamagedError as error:
-        raise _offering(error, folder, step) from None
+        raise _with_way_out(error, folder, step) from None
     try:
         return _checkpoint_from_files(manifest, read)
     except MemoryError:
         raise
     except Exception as error:  # the sums are right: whoever wrote it wrote something else
-        where = folder / name(step) / "state.json"
+        where = folder / folder_name(step) / "state.json"
         raise DamagedError(f"{where} is of no training: {type(error).__name__}") from None
 
 
-def back(folder: Path, step: int) -> None:
+def rewind(folder: Path, step: int) -> None:
     """Make `step` the latest, and only then delete those after it, the newest first."""
-    _point(folder, name(step))
-    for later in reversed(steps(folder)):
+    _write_latest(folder, folder_name(step))
+    for later in reversed(list_steps(folder)):
         if later > step:
-            _retire(folder, name(later))
-    files.sync(folder)
+            _delete_checkpoint(folder, folder_name(later))
+    atomic_files.sync_folder(folder)
 
 
-def whole(folder: Path, *, before: int | None = None) -> int | None:
+def latest_intact_step(folder: Path, *, before: int | None = None) -> int | None:
     """The newest step whose files are all as they were written; `before` looks at earlier ones."""
-    for step in reversed(steps(folder)):
-        if (before is None or step < before) and _is_whole(folder / name(step)):
+    for step in reversed(list_steps(folder)):
+        if (before is None or step < before) and _is_intact(folder / folder_name(step)):
             return step
     return None
 
 
-def tidy(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Delete what killed processes left half-written or half-deleted."""
-    files.tidy(folder / "latest")
-    for start in (_WRITING, _GONE):
+    atomic_files.remove_leftovers(folder / "latest")
+    for start in (_WRITING_PREFIX, _DELETED_PREFIX):
         for left in folder.glob(f"{start}*"):
             _discard(left)
 
 
-def _written(folder: Path, checkpoint: Checkpoint) -> None:
+def _write_files(folder: Path, checkpoint: Checkpoint) -> None:
     from safetensors.torch import save as as_bytes
 
     folder.mkdir()
     nodes, facts = {}, {}
     for group, tree in checkpoint.trees.items():
-        tensors, nodes[group] = trees.packed(tree)
-        facts[f"{group}.safetensors"] = _put(folder / f"{group}.safetensors", as_bytes(tensors))
+        tensors, nodes[group] = trees.pack_tree(tree)
+        facts[f"{group}.safetensors"] = _write_file(
+            folder / f"{group}.safetensors", as_bytes(tensors)
+        )
     state = {"trees": nodes, "state": checkpoint.state}
-    facts["state.json"] = _put(folder / "state.json", json.dumps(state).encode())
+    facts["state.json"] = _write_file(folder / "state.json", json.dumps(state).encode())
     about = {"step": checkpoint.step, "best": checkpoint.best, "files": facts}
-    manifest = {"schema": SCHEMA, **about, "sha256": _sum(about)}
-    files.write(folder / "manifest.json", json.dumps(manifest, indent=1))
+    manifest = {"schema": SCHEMA, **about, "sha256": _json_digest(about)}
+    atomic_files.write_file(folder / "manifest.json", json.dumps(manifest, indent=1))
 
 
-def _put(path: Path, data: bytes) -> dict[str, Any]:
-    files.write(path, data)
-    return _facts(data)
+def _write_file(path: Path, data: bytes) -> dict[str, Any]:
+    atomic_files.write_file(path, data)
+    return _file_facts(data)
 
 
-def _facts(data: bytes) -> dict[str, Any]:
+def _file_facts(data: bytes) -> dict[str, Any]:
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def _sum(about: Any) -> str:
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+def _json_digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _point(folder: Path, title: str) -> None:
-    files.write(folder / "latest", f"{title}\n")
+def _write_latest(folder: Path, title: str) -> None:
+    atomic_files.write_file(folder / "latest", f"{title}\n")
 
 
-def _is_whole(path: Path) -> bool:
+def _is_intact(path: Path) -> bool:
     with suppress(DamagedError):
-        for title, facts in _manifest(path)["files"].items():
+        for title, facts in _read_manifest(path)["files"].items():
             with _open_verified(path / title, facts):
                 pass
         return True
     return False
 
 
-def _checkpoint_from_files(manifest: dict[str, Any], read: dict[str, bytes]) -> Checkpoint:
-    state = json.loads(read["state.json"])
+def _checkpoint_from_files(manifest: dict[str, Any], contents: dict[str, bytes]) -> Checkpoint:
+    state = json.loads(contents["state.json"])
     found = {
-        group: trees.unpacked(_tensors(read[f"{group}.safetensors"]), node)
+        group: trees.unpack_tree(_tensors_from_bytes(contents[f"{group}.safetensors"]), node)
         for group, node in state["trees"].items()
-        if f"{group}.safetensors" in read
+        if f"{group}.safetensors" in contents
     }
     if not isinstance(state["state"], dict):
         raise TypeError
     return Checkpoint(manifest["step"], found, state["state"], manifest["best"])
 
 
-def _read(
+def _read_files(
     path: Path, only: tuple[str, ...] | None = None
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The manifest, and the files that are asked for, all of them as they were written."""
-    manifest = _manifest(path)
+    manifest = _read_manifest(path)
     read = {}
     for title, facts in manifest["files"].items():
         if only is not None and title.removesuffix(".safetensors") not in ("state.json", *only):
@@ -241,8 +245,8 @@ def _verified_bytes(path: Path, facts: dict[str, Any]) -> bytes:
     with _open_verified(path, facts) as file:
         data = file.read(facts["bytes"])
         # compared again: somebody may have written into it since
-        if _facts(data) != facts:
-            raise _other_sum(path)
+        if _file_facts(data) != facts:
+            raise _digest_error(path)
         return data
 
 
@@ -250,12 +254,12 @@ def _verified_bytes(path: Path, facts: dict[str, Any]) -> bytes:
 def _open_verified(path: Path, facts: dict[str, Any]) -> Iterator[BufferedReader]:
     """A file at its beginning, of the size and the sum that were recorded; else DamagedError."""
     try:
-        with files.plain_file(path) as (file, size):
+        with atomic_files.open_plain_file(path) as (file, size):
             if size != facts["bytes"]:
                 raise DamagedError(f"{path} is damaged ({size} of {facts['bytes']} bytes)")
             # in pieces, so that a file of any size is compared before it must fit into memory
             if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
-                raise _other_sum(path)
+                raise _digest_error(path)
             file.seek(0)
             yield file
     except FileNotFoundError:
@@ -272,15 +276,15 @@ def _open_verified(path: Path, facts: dict[str, Any]) -> Iterator[BufferedReader
         raise DamagedError(f"{path} is damaged ({error})") from None
 
 
-def _other_sum(path: Path) -> DamagedError:
+def _digest_error(path: Path) -> DamagedError:
     return DamagedError(f"{path} is damaged (its sha256 is another)")
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def _read_manifest(path: Path) -> dict[str, Any]:
     """What a checkpoint says of its files; whatever it names is a file of a checkpoint."""
     file = path / "manifest.json"
     try:
-        manifest = files.json_object(file, longest=MAX_MANIFEST_BYTES)
+        manifest = atomic_files.read_json_object(file, max_bytes=MAX_MANIFEST_BYTES)
         schema, said = manifest.pop("schema"), manifest.pop("sha256")
     except FileNotFoundError:
         raise DamagedError(f"{file} is missing") from None
@@ -288,15 +292,15 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise DamagedError(f"{file} is damaged (no manifest)") from None
     if schema != SCHEMA:
         raise DamagedError(f"{file}: expected schema {SCHEMA}, got {schema!r:.40}")
-    if said != _sum(manifest):
+    if said != _json_digest(manifest):
         raise DamagedError(f"{file} is damaged (its sha256 is another)")
     step, best, named = (manifest.get(word) for word in ("step", "best", "files"))
-    if type(step) is not int or step < 0 or name(step) != path.name:
+    if type(step) is not int or step < 0 or folder_name(step) != path.name:
         raise DamagedError(f"{file} is damaged (it is of step {step!r:.40})")
     if not (best is None or _is_step(best)) or not isinstance(named, dict):
         raise DamagedError(f"{file} is damaged (no manifest)")
     for title, facts in named.items():
-        if not _FILE_NAME.fullmatch(title) or not _are_facts(facts):
+        if not _FILE_NAME.fullmatch(title) or not _is_file_facts(facts):
             raise DamagedError(f"{file} is damaged (it names {title!r:.60}, no file of ours)")
     if "state.json" not in named:
         raise DamagedError(f"{file} is damaged (it names no state.json)")
@@ -307,51 +311,53 @@ def _is_step(number: Any) -> bool:
     return type(number) is int and number >= 0
 
 
-def _are_facts(facts: Any) -> bool:
+def _is_file_facts(facts: Any) -> bool:
     kinds = {"bytes": int, "sha256": str}
     given = {key: type(value) for key, value in facts.items()} if isinstance(facts, dict) else {}
     return given == kinds and 0 <= facts["bytes"] < MAX_FILE_BYTES
 
 
-def _tensors(data: bytes) -> dict[str, Any]:
+def _tensors_from_bytes(data: bytes) -> dict[str, Any]:
     from safetensors.torch import load as from_bytes
 
     return from_bytes(data)
 
 
-def _offering(error: DamagedError, folder: Path, step: int) -> DamagedError:
+def _with_way_out(error: DamagedError, folder: Path, step: int) -> DamagedError:
     """The same error, with the way out."""
-    earlier = whole(folder, before=step)
+    earlier = latest_intact_step(folder, before=step)
     if earlier is None:
         return DamagedError(f"{error}, and no checkpoint before it is whole: start again")
     return DamagedError(
         f"{error}; the checkpoint of step {earlier} is whole: "
-        f"resume with resume={name(earlier)!r}, or on the command line with --step {earlier}"
+        f"resume with resume={folder_name(earlier)!r}, or on the command line with --step {earlier}"
     )
 
 
-def _unwritten(error: OSError, folder: Path, title: str) -> OSError:
-    left = whole(folder)
+def _write_error(error: OSError, folder: Path, title: str) -> OSError:
+    left = latest_intact_step(folder)
     words = f"{folder / title} could not be written: {error.strerror or error}"
-    return OSError(error.errno, f"{words}; {'none' if left is None else name(left)} is whole")
+    return OSError(
+        error.errno, f"{words}; {'none' if left is None else folder_name(left)} is whole"
+    )
 
 
-def _thin(folder: Path, step: int, keep: int) -> None:
+def _delete_old(folder: Path, step: int, keep: int) -> None:
     """Delete old checkpoints, and those of a future that was taken back."""
-    there = steps(folder)
+    there = list_steps(folder)
     stay = set([s for s in there if s <= step][-keep:])
     for kept in tuple(stay):
         with suppress(DamagedError):
-            stay.add(_manifest(folder / name(kept))["best"])
+            stay.add(_read_manifest(folder / folder_name(kept))["best"])
     for old in there:
         if old not in stay:
             with suppress(OSError):
-                _retire(folder, name(old))
+                _delete_checkpoint(folder, folder_name(old))
 
 
-def _retire(folder: Path, title: str) -> None:
+def _delete_checkpoint(folder: Path, title: str) -> None:
     """Delete a checkpoint so that, killed half-way, it does not look like one."""
-    gone = folder / (_GONE + title)
+    gone = folder / (_DELETED_PREFIX + title)
     _discard(gone)
     (folder / title).rename(gone)
     _discard(gone)

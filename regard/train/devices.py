@@ -11,27 +11,27 @@ import torch
 from regard.train.settings import Training
 
 
-def launched(training: Training) -> Any:
+def launch_fabric(training: Training) -> Any:
     """A Fabric with its processes started.
 
     With several devices each further process runs the same command once more and arrives here.
     """
-    _refuse_missing(training.device)
-    with quiet():
-        fabric = _class()(
+    _check_device_available(training.device)
+    with quiet_lightning():
+        fabric = _fabric_class()(
             accelerator=training.device,
             devices=training.devices,
             strategy=training.strategy,
             precision="32-true" if training.precision == "tf32" else training.precision,
         )
         if training.precision == "16-mixed" and fabric.device.type == "cpu":
-            raise ValueError("fit: 16-mixed needs a card, got a cpu; take bf16-mixed")
+            raise ValueError("fit: 16-mixed needs a GPU, got a cpu; take bf16-mixed")
         fabric.launch()
     return fabric
 
 
 @contextmanager
-def multiplying(training: Training) -> Iterator[None]:
+def matmul_precision(training: Training) -> Iterator[None]:
     """Inside, matrices of float32 are multiplied as precisely as the training says."""
     before = torch.get_float32_matmul_precision()
     try:
@@ -43,12 +43,12 @@ def multiplying(training: Training) -> Iterator[None]:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet_lightning() -> Iterator[None]:
     """Inside, Lightning keeps its tips to itself; its errors still come."""
     loggers = [logging.getLogger(name) for name in ("lightning_fabric", "lightning.fabric")]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="lightning")
-        _class()  # to import it sets the level
+        _fabric_class()  # to import it sets the level
         levels = [logger.level for logger in loggers]
         try:
             for logger in loggers:
@@ -59,7 +59,7 @@ def quiet() -> Iterator[None]:
                 logger.setLevel(level)
 
 
-def _refuse_missing(device: str) -> None:
+def _check_device_available(device: str) -> None:
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not there.get(device, True):
         raise ValueError(
@@ -68,7 +68,7 @@ def _refuse_missing(device: str) -> None:
         )
 
 
-def _class() -> Any:
+def _fabric_class() -> Any:
     try:
         from lightning_fabric import Fabric
     except ImportError:

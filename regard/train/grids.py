@@ -19,15 +19,15 @@ from typing import Any
 import torch
 
 from regard import config as configs
-from regard import files
+from regard.runtime import atomic_files
 from regard.train import interrupts, run_lock
-from regard.train.interrupts import Asked
-from regard.train.progress import Text
+from regard.train.interrupts import StopRequest
+from regard.train.progress import TextStream
 from regard.train.run_lock import BusyError
 
 # The command line, as each of several trainings side by side calls it.
-PROGRAM = (sys.executable, "-m", "regard")
-SECONDS_BETWEEN_LOOKS = 0.2
+REGARD_COMMAND = (sys.executable, "-m", "regard")
+SECONDS_BETWEEN_POLLS = 0.2
 
 
 @dataclass(frozen=True)
@@ -90,42 +90,42 @@ class Cell:
         return self.folder.name
 
     @property
-    def begun(self) -> bool:
+    def has_run(self) -> bool:
         """Whether there is a run in its folder."""
         return (self.folder / "config.json").exists()
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the run has come to its end."""
         return (self.folder / "card.json").exists()
 
     @property
-    def failed(self) -> str | None:
+    def failure(self) -> str | None:
         """Why it ended before its end, if that was an error."""
-        path = self._failure
+        path = self._failure_path
         if not path.exists():
             return None
-        return str(files.json_object(path).get("error", "unknown"))
+        return str(atomic_files.read_json_object(path).get("error", "unknown"))
 
     @property
     def state(self) -> str:
         """What has become of it, in words."""
-        if self.finished:
+        if self.is_finished:
             return "finished"
-        return f"failed: {self.failed}" if self.failed is not None else "not finished"
+        return f"failed: {self.failure}" if self.failure is not None else "not finished"
 
-    def fail(self, error: str, trace: str = "") -> None:
+    def record_failure(self, error: str, traceback_text: str = "") -> None:
         """Record an error."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        told = {"error": " ".join(error.split()), "traceback": trace}
-        files.write(self._failure, json.dumps(told, indent=1) + "\n")
+        told = {"error": " ".join(error.split()), "traceback": traceback_text}
+        atomic_files.write_file(self._failure_path, json.dumps(told, indent=1) + "\n")
 
-    def forgive(self) -> None:
+    def clear_failure(self) -> None:
         """Forget the error of the last time."""
-        self._failure.unlink(missing_ok=True)
+        self._failure_path.unlink(missing_ok=True)
 
     @property
-    def _failure(self) -> Path:
+    def _failure_path(self) -> Path:
         return self.folder / "failed.json"
 
 
@@ -142,10 +142,10 @@ class Plan:
 
     def settings_of(self, row: Row) -> list[str]:
         """What was typed and what the row sets; where both name a field, the row is right."""
-        return _together([*self.settings, *row.settings])
+        return _without_overridden([*self.settings, *row.settings])
 
 
-def planned(
+def plan_grid(
     recipe: str,
     name: str,
     grid: Grid,
@@ -167,7 +167,7 @@ def planned(
         raise ValueError(f"grid: {name} has its own seeds ({seeds}), got training.seed")
     bare = Plan(recipe, name, grid, tuple(settings), folder, ())
     cells = [
-        _cell(bare, row, seed)
+        _make_cell(bare, row, seed)
         for seed in grid.seeds
         for row in grid.rows
         if only in (None, row.slug, f"{row.slug}-seed{seed}")
@@ -180,62 +180,62 @@ def planned(
     return Plan(recipe, name, grid, tuple(settings), folder, tuple(cells))
 
 
-def one_by_one(
+def train_sequentially(
     plan: Plan,
     run: Callable[..., Any],
     *,
     report: Callable[[Cell], Any],
-    tell: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> None:
     """Train what is not finished in this process; what fails is recorded, and the others go on.
 
     Args:
         run: the recipe's.
         report: what a training tells while it runs.
-        tell: takes one line.
+        log: takes one line.
     """
     for place, cell in enumerate(plan.cells, 1):
-        if not cell.finished:
-            tell(f"{cell.name}: {place} of {len(plan.cells)}")
-            if _trained(cell, run, report(cell), tell) == "interrupted":
+        if not cell.is_finished:
+            log(f"{cell.name}: {place} of {len(plan.cells)}")
+            if _train_cell(cell, run, report(cell), log) == "interrupted":
                 return
-        tell(f"{cell.name}: {cell.state}")
+        log(f"{cell.name}: {cell.state}")
 
 
-def side_by_side(plan: Plan, jobs: int, tell: Callable[[str], None]) -> None:
+def train_in_parallel(plan: Plan, jobs: int, log: Callable[[str], None]) -> None:
     """Train what is not finished, each in a process of its own, so many at a time.
 
     Ctrl-C and SIGTERM are passed on, and waited for: every training saves.
     """
-    waiting = [cell for cell in plan.cells if not cell.finished]
+    waiting = [cell for cell in plan.cells if not cell.is_finished]
     running = dict[subprocess.Popen[bytes], Cell]()
-    with interrupts.caught() as asked:
+    with interrupts.catch_signals() as asked:
         try:
             while (waiting or running) and not asked:
                 while waiting and len(running) < jobs:
                     cell = waiting.pop(0)
-                    running[_started(plan, cell, jobs)] = cell
-                    tell(f"{cell.name}: begun, {len(waiting)} to come")
-                _reap(running, asked, tell)
+                    running[_start_process(plan, cell, jobs)] = cell
+                    log(f"{cell.name}: begun, {len(waiting)} to come")
+                _reap(running, asked, log)
             for process in running:
                 process.terminate()
             while running:
-                _reap(running, asked, tell)
+                _reap(running, asked, log)
         finally:
             for process in running:
                 process.kill()
 
 
-class Named:
+class PrefixedStream:
     """A stream on which every line begins with a name."""
 
-    def __init__(self, stream: Text, name: str):
-        self._stream, self._name = stream, name
+    def __init__(self, stream: TextStream, prefix: str):
+        self._stream, self._prefix = stream, prefix
 
     def write(self, text: str) -> int:
         """Take one line, or several."""
         lines = text.splitlines(keepends=True)
-        self._stream.write("".join(f"{self._name}: {line}" for line in lines))
+        self._stream.write("".join(f"{self._prefix}: {line}" for line in lines))
         return len(text)
 
     def flush(self) -> None:
@@ -243,17 +243,17 @@ class Named:
         self._stream.flush()
 
 
-def _cell(plan: Plan, row: Row, seed: int) -> Cell:
+def _make_cell(plan: Plan, row: Row, seed: int) -> Cell:
     settings = [*plan.settings_of(row), f"training.seed={seed}"]
     config = configs.override(plan.grid.base, settings)
     cell = Cell(row, seed, config, plan.folder / f"{row.slug}-seed{seed}")
-    if cell.begun:
-        told = files.json_object(cell.folder / "config.json").get("settings")
+    if cell.has_run:
+        told = atomic_files.read_json_object(cell.folder / "config.json").get("settings")
         if not isinstance(told, dict):
             raise ValueError(f"grid: {cell.folder / 'config.json'} is damaged: it has no settings")
-        before = configs.restored(type(config), told)
+        before = configs.from_json(type(config), told)
         if before != config:
-            was, now = configs.plain(before), configs.plain(config)
+            was, now = configs.to_json(before), configs.to_json(config)
             others = ", ".join(name for name in now if was[name] != now[name])
             raise ValueError(
                 f"grid: {cell.folder} has a run with another {others}; take another --out"
@@ -261,41 +261,43 @@ def _cell(plan: Plan, row: Row, seed: int) -> Cell:
     return cell
 
 
-def _together(settings: Sequence[str]) -> list[str]:
+def _without_overridden(settings: Sequence[str]) -> list[str]:
     """Each field once, as it was set last."""
     return list({setting.partition("=")[0]: setting for setting in settings}.values())
 
 
-def _trained(cell: Cell, run: Callable[..., Any], report: Any, tell: Callable[[str], None]) -> str:
+def _train_cell(
+    cell: Cell, run: Callable[..., Any], report: Any, log: Callable[[str], None]
+) -> str:
     """How a training in this process stopped."""
     try:
-        run_lock.refuse_busy(cell.folder)
+        run_lock.check_not_busy(cell.folder)
     except BusyError as error:
-        tell(f"{cell.name}: {error}")
+        log(f"{cell.name}: {error}")
         return "busy"
-    cell.forgive()
-    where = {"resume": cell.folder} if cell.begun else {"out": cell.folder}
+    cell.clear_failure()
+    where = {"resume": cell.folder} if cell.has_run else {"out": cell.folder}
     try:
         return str(run(cell.config, report=report, **where).stopped)
     except BusyError as error:
         # begun in this moment by another process; it is that one's to say how it ends
-        tell(f"{cell.name}: {error}")
+        log(f"{cell.name}: {error}")
         return "busy"
     # whatever it is, a table of many hours goes on without this row
     except Exception as error:
-        cell.fail(f"{type(error).__name__}: {error}", traceback.format_exc())
+        cell.record_failure(f"{type(error).__name__}: {error}", traceback.format_exc())
         return "failed"
 
 
-def _started(plan: Plan, cell: Cell, jobs: int) -> "subprocess.Popen[bytes]":
+def _start_process(plan: Plan, cell: Cell, jobs: int) -> "subprocess.Popen[bytes]":
     """A process that trains one cell of the plan."""
-    cell.forgive()
+    cell.clear_failure()
     words = ["train", plan.recipe, f"grid={plan.name}", *plan.settings]
     words += ["--out", str(plan.folder), "--only", cell.name]
     # cores are shared: with all threads each they would get in each other's way
     threads = str(max(1, torch.get_num_threads() // jobs))
     return subprocess.Popen(
-        [*PROGRAM, *words],
+        [*REGARD_COMMAND, *words],
         env={"OMP_NUM_THREADS": threads, **os.environ},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -303,15 +305,17 @@ def _started(plan: Plan, cell: Cell, jobs: int) -> "subprocess.Popen[bytes]":
 
 
 def _reap(
-    running: "dict[subprocess.Popen[bytes], Cell]", asked: Asked, tell: Callable[[str], None]
+    running: "dict[subprocess.Popen[bytes], Cell]",
+    stop_request: StopRequest,
+    log: Callable[[str], None],
 ) -> None:
     """Wait a little, and take out the processes that have ended since.
 
     They tell themselves how it went; of one that could not, its code is recorded and told.
     """
-    time.sleep(SECONDS_BETWEEN_LOOKS)
+    time.sleep(SECONDS_BETWEEN_POLLS)
     for process in [process for process in running if process.poll() is not None]:
         cell, code = running.pop(process), process.returncode
-        if code and not asked and not cell.finished and cell.failed is None:
-            cell.fail(f"its process ended with code {code}")
-            tell(f"{cell.name}: {cell.state}")
+        if code and not stop_request and not cell.is_finished and cell.failure is None:
+            cell.record_failure(f"its process ended with code {code}")
+            log(f"{cell.name}: {cell.state}")

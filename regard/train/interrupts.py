@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Asked:
+class StopRequest:
     """Whether somebody has asked to stop."""
 
     def __init__(self) -> None:
@@ -18,22 +18,24 @@ class Asked:
 
 
 @contextmanager
-def caught() -> Iterator[Asked]:
+def catch_signals() -> Iterator[StopRequest]:
     """Inside, the first signal is a wish; a second Ctrl-C is a KeyboardInterrupt, as ever.
 
     Only the main thread can catch signals; in any other nothing is changed.
     """
-    asked = Asked()
+    asked = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def request_stop(number: int, frame: FrameType | None) -> None:
         if asked and number == signal.SIGINT:
             raise KeyboardInterrupt
         asked.stop = True
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, request_stop) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield asked
     finally:

@@ -11,26 +11,26 @@ from typing import Any, Protocol, runtime_checkable
 from regard.check import Number
 
 # A bar that is drawn more often than this costs more than it tells.
-SECONDS_A_FRAME = 0.25
+MIN_SECONDS_BETWEEN_FRAMES = 0.25
 # A pipe that nobody reads, a terminal that is gone, a closed file: no reason to end a training.
-UNWRITTEN = (OSError, ValueError)
+WRITE_ERRORS = (OSError, ValueError)
 
 
 @dataclass(frozen=True)
-class News:
+class TrainingProgress:
     """How the last steps went; `left` are the seconds to the last one if nothing ends it early."""
 
     step: int
     steps: int
     loss: float
     rate: float
-    tokens_a_second: float
-    left: float
+    tokens_per_second: float
+    seconds_left: float
 
     def __str__(self) -> str:
         return (
             f"step {self.step:,}/{self.steps:,}  loss {self.loss:.4f}  rate {self.rate:.2e}  "
-            f"{self.tokens_a_second:,.0f} tokens/s  {clock(self.left)} left"
+            f"{self.tokens_per_second:,.0f} tokens/s  {format_duration(self.seconds_left)} left"
         )
 
 
@@ -47,17 +47,17 @@ class Report(Protocol):
     def tick(self, step: int) -> None:
         """One more step was taken; nothing has been read from the device."""
 
-    def trained(self, news: News) -> None:
+    def log_progress(self, progress: TrainingProgress) -> None:
         """So many steps later, here is how they went."""
 
-    def judged(self, step: int, metrics: dict[str, float], best: bool) -> None:
-        """The judge has spoken, and whether it was the best so far."""
+    def log_validation(self, step: int, metrics: dict[str, float], best: bool) -> None:
+        """The metrics of a validation, and whether they are the best so far."""
 
     def end(self, step: int, stopped: str) -> None:
         """No more comes, whether it finished, was stopped, or failed."""
 
 
-class Silent:
+class SilentReport:
     """Tells nothing."""
 
     def note(self, text: str) -> None:
@@ -69,21 +69,21 @@ class Silent:
     def tick(self, step: int) -> None:
         pass
 
-    def trained(self, news: News) -> None:
+    def log_progress(self, progress: TrainingProgress) -> None:
         pass
 
-    def judged(self, step: int, metrics: dict[str, float], best: bool) -> None:
+    def log_validation(self, step: int, metrics: dict[str, float], best: bool) -> None:
         pass
 
     def end(self, step: int, stopped: str) -> None:
         pass
 
 
-silent = Silent()
+silent = SilentReport()
 
 
 @runtime_checkable
-class Text(Protocol):
+class TextStream(Protocol):
     """A stream of text, such as `sys.stderr`."""
 
     def write(self, text: str, /) -> Any:
@@ -94,48 +94,50 @@ class Text(Protocol):
 
 
 @dataclass(frozen=True)
-class Lines(Silent):
+class LineReport(SilentReport):
     """A plain line for everything worth telling: for logs and pipes.
 
     What the stream does not take is not told; the training goes on.
     """
 
-    stream: Text
+    stream: TextStream
 
     def note(self, text: str) -> None:
-        self._line(text)
+        self._write_line(text)
 
     def begin(self, step: int, steps: int) -> None:
-        self._line(f"from step {step:,} to {steps:,}" if step else f"{steps:,} steps")
+        self._write_line(f"from step {step:,} to {steps:,}" if step else f"{steps:,} steps")
 
-    def trained(self, news: News) -> None:
-        self._line(str(news))
+    def log_progress(self, progress: TrainingProgress) -> None:
+        self._write_line(str(progress))
 
-    def judged(self, step: int, metrics: dict[str, float], best: bool) -> None:
-        self._line(f"step {step:,}  judged: {in_words(metrics)}{'  (best)' if best else ''}")
+    def log_validation(self, step: int, metrics: dict[str, float], best: bool) -> None:
+        self._write_line(
+            f"step {step:,}  validation: {format_metrics(metrics)}{'  (best)' if best else ''}"
+        )
 
     def end(self, step: int, stopped: str) -> None:
-        self._line(f"{stopped} at step {step:,}")
+        self._write_line(f"{stopped} at step {step:,}")
 
-    def _line(self, text: str) -> None:
-        with suppress(*UNWRITTEN):
+    def _write_line(self, text: str) -> None:
+        with suppress(*WRITE_ERRORS):
             self.stream.write(text + "\n")
             self.stream.flush()
 
 
-class _Forgiving:
+class _ErrorTolerantStream:
     """A stream that drops what cannot be written."""
 
     def __init__(self, stream: Any):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with suppress(*UNWRITTEN):
+        with suppress(*WRITE_ERRORS):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with suppress(*UNWRITTEN):
+        with suppress(*WRITE_ERRORS):
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
@@ -143,8 +145,8 @@ class _Forgiving:
 
 
 @dataclass
-class Live(Silent):
-    """A bar on a terminal, drawn in place by rich; judgements scroll by above it.
+class BarReport(SilentReport):
+    """A bar on a terminal, drawn in place by rich; validations scroll by above it.
 
     What the console cannot write from now on is dropped; rich would end the process instead.
     """
@@ -152,10 +154,10 @@ class Live(Silent):
     console: Any
     _bar: Any = field(default=None, init=False)
     _task: Any = field(default=None, init=False)
-    _drawn: float = field(default=0.0, init=False)
+    _last_draw_time: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        self.console.file = _Forgiving(self.console.file)
+        self.console.file = _ErrorTolerantStream(self.console.file)
 
     def note(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False)
@@ -173,40 +175,41 @@ class Live(Silent):
 
     def tick(self, step: int) -> None:
         now = time.monotonic()
-        if now - self._drawn >= SECONDS_A_FRAME:
-            self._drawn = now
+        if now - self._last_draw_time >= MIN_SECONDS_BETWEEN_FRAMES:
+            self._last_draw_time = now
             self._bar.update(self._task, completed=step, refresh=True)
 
-    def trained(self, news: News) -> None:
+    def log_progress(self, progress: TrainingProgress) -> None:
         words = (
-            f"loss {news.loss:.4f} · rate {news.rate:.2e} · "
-            f"{news.tokens_a_second:,.0f} tokens/s · {clock(news.left)} left"
+            f"loss {progress.loss:.4f} · rate {progress.rate:.2e} · "
+            f"{progress.tokens_per_second:,.0f} tokens/s · "
+            f"{format_duration(progress.seconds_left)} left"
         )
-        self._bar.update(self._task, completed=news.step, words=words)
+        self._bar.update(self._task, completed=progress.step, words=words)
 
-    def judged(self, step: int, metrics: dict[str, float], best: bool) -> None:
+    def log_validation(self, step: int, metrics: dict[str, float], best: bool) -> None:
         star = "★" if best else " "
-        self.note(f"{star} step {step:,}  {in_words(metrics)}")
+        self.note(f"{star} step {step:,}  {format_metrics(metrics)}")
 
     def end(self, step: int, stopped: str) -> None:
         self._bar.update(self._task, completed=step, words=stopped, refresh=True)
         self._bar.stop()
 
 
-def drawn_on(console: Any) -> Report:
+def make_report(console: Any) -> Report:
     """The report that suits a rich console: a bar on a terminal, plain lines anywhere else."""
-    return Live(console) if console.is_terminal else Lines(console.file)
+    return BarReport(console) if console.is_terminal else LineReport(console.file)
 
 
-def in_words(metrics: dict[str, float]) -> str:
+def format_metrics(metrics: dict[str, float]) -> str:
     """Metrics on one line."""
     return "  ".join(f"{name} {value:.4g}" for name, value in metrics.items())
 
 
-def clock(seconds: Number) -> str:
+def format_duration(seconds: Number) -> str:
     """A length of time as people read it.
 
-    >>> [clock(s) for s in (7.4, 125, 7384)]
+    >>> [format_duration(s) for s in (7.4, 125, 7384)]
     ['7 s', '2:05', '2:03:04']
     """
     whole = round(seconds)

@@ -1,4 +1,4 @@
-"""All the random state there is, as a tree that can be saved: torch, its card, numpy, Python."""
+"""All the random state there is, as a tree that can be saved: torch, its GPU, numpy, Python."""
 
 import random
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 
-def state() -> dict[str, Any]:
+def get_rng_state() -> dict[str, Any]:
     """Where every generator of this process stands."""
     drawn = np.random.get_state(legacy=False)
     assert isinstance(drawn, dict)
@@ -25,7 +25,7 @@ def state() -> dict[str, Any]:
     }
 
 
-def restore(state: dict[str, Any]) -> None:
+def set_rng_state(state: dict[str, Any]) -> None:
     """Put every generator back to where it stood."""
     torch.set_rng_state(state["torch"])
     if state["cuda"] is not None and torch.cuda.is_available():
@@ -38,7 +38,7 @@ def restore(state: dict[str, Any]) -> None:
     random.setstate(state["python"])
 
 
-def seed(number: int) -> None:
+def seed_everything(number: int) -> None:
     """Start every generator from `number`."""
     # the seed of another process may lie beyond what torch takes
     torch.manual_seed(number % 2**64)
@@ -47,10 +47,10 @@ def seed(number: int) -> None:
 
 
 @contextmanager
-def kept() -> Iterator[None]:
+def preserve_rng_state() -> Iterator[None]:
     """What is drawn inside is not missed outside."""
-    before = state()
+    before = get_rng_state()
     try:
         yield
     finally:
-        restore(before)
+        set_rng_state(before)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-FILE_NAME = "lock"
+LOCK_FILE_NAME = "lock"
 # Whoever only asks holds the lock for a moment.
 LOCK_TRIES = 5
 SECONDS_BETWEEN_TRIES = 0.02
@@ -27,13 +27,13 @@ def hold_lock(run: Path) -> Iterator[None]:
     """Hold the lock of a run's folder; BusyError if another training holds it."""
     if not run.is_dir():
         run.mkdir(parents=True)
-    path = run / FILE_NAME
+    path = run / LOCK_FILE_NAME
     opened = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
     try:
         if not stat.S_ISREG(os.fstat(opened).st_mode):
             raise OSError(errno.EINVAL, "expected a plain file", str(path))
         for attempt in range(LOCK_TRIES):
-            if _is_locked(opened):
+            if _try_lock(opened):
                 break
             if attempt == LOCK_TRIES - 1:
                 raise _busy_error(run, opened)
@@ -48,26 +48,26 @@ def hold_lock(run: Path) -> Iterator[None]:
         os.close(opened)  # which frees the lock
 
 
-def refuse_busy(run: Path) -> None:
+def check_not_busy(run: Path) -> None:
     """Raise BusyError if a process trains in this folder."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with suppress(FileNotFoundError):
-        opened = os.open(run / FILE_NAME, flags)
+        opened = os.open(run / LOCK_FILE_NAME, flags)
         try:
-            if not _is_locked(opened):
+            if not _try_lock(opened):
                 raise _busy_error(run, opened)
         finally:
             os.close(opened)
 
 
-def _is_locked(opened: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     """True if this open file now holds the lock, or where there are no locks."""
     if sys.platform == "win32":
         return True
     import fcntl
 
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks
@@ -75,8 +75,8 @@ def _is_locked(opened: int) -> bool:
     return True
 
 
-def _busy_error(run: Path, opened: int) -> BusyError:
-    said = os.pread(opened, 20, 0).decode("ascii", errors="replace").strip()
+def _busy_error(run: Path, descriptor: int) -> BusyError:
+    said = os.pread(descriptor, 20, 0).decode("ascii", errors="replace").strip()
     process = f"process {said}" if said.isdecimal() else "another process"
     return BusyError(
         f"run: {run} is being trained by {process}; wait until it ends, or stop it, then --resume"

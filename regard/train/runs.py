@@ -16,11 +16,11 @@ import numpy
 import torch
 
 from regard import config as configs
-from regard import files
+from regard.runtime import atomic_files
 from regard.train import checkpoints, run_lock
 
 SCHEMA = 1
-RUNS = Path("runs")
+RUNS_FOLDER = Path("runs")
 # It stands behind the time in the name of a folder, which may have 255 bytes.
 MAX_NAME_BYTES = 100
 
@@ -36,7 +36,7 @@ class Result:
     examples: list[tuple[str, str, str]]
 
 
-def opened(
+def create_run_folder(
     recipe: str,
     config: Any,
     *,
@@ -56,26 +56,28 @@ def opened(
         resume: the folder of a run that goes on; only how it trains may have changed.
         step: the checkpoint that it goes on from, if not the latest.
     """
-    told: dict[str, Any] = {"schema": SCHEMA, "recipe": recipe, "settings": configs.plain(config)}
+    told: dict[str, Any] = {"schema": SCHEMA, "recipe": recipe, "settings": configs.to_json(config)}
     if resume is not None:
-        run_lock.refuse_busy(resume)
-        before = files.json_object(resume / "config.json")
-        _refuse_changes(before.get("settings"), told["settings"], resume, step)
-        _refuse_other_data(resume / "data.json", data)
-        files.write(resume / "config.json", _text({**before, **told}))
+        run_lock.check_not_busy(resume)
+        before = atomic_files.read_json_object(resume / "config.json")
+        _check_changes(before.get("settings"), told["settings"], resume, step)
+        _check_same_data(resume / "data.json", data)
+        atomic_files.write_file(resume / "config.json", _format_json({**before, **told}))
         return resume
-    refuse_name("run", name)
-    folder = out or _new_folder(RUNS / recipe / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}")
-    _refuse_begun(folder)
+    check_name("run", name)
+    folder = out or _new_folder(RUNS_FOLDER / recipe / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}")
+    _check_no_run(folder)
     with run_lock.hold_lock(folder):
         # asked again: of two that begin at once, the second finds what the first has written
-        _refuse_begun(folder)
-        files.write(folder / "data.json", _text(data))
-        files.write(folder / "config.json", _text({**told, "command": _command()}))
+        _check_no_run(folder)
+        atomic_files.write_file(folder / "data.json", _format_json(data))
+        atomic_files.write_file(
+            folder / "config.json", _format_json({**told, "command": _command_line()})
+        )
     return folder
 
 
-def refuse_name(where: str, name: str) -> None:
+def check_name(where: str, name: str) -> None:
     """Refuse the name of a run that cannot stand in the name of a folder."""
     size = len(name.encode(errors="replace"))
     if "/" in name or "\\" in name or not name.isprintable() or size > MAX_NAME_BYTES:
@@ -96,14 +98,14 @@ def _new_folder(first: Path) -> Path:
     return folder
 
 
-def _refuse_begun(folder: Path) -> None:
+def _check_no_run(folder: Path) -> None:
     """Refuse a folder that has a run in it, whether that goes on now or not."""
     if (folder / "config.json").exists():
-        run_lock.refuse_busy(folder)
+        run_lock.check_not_busy(folder)
         raise ValueError(f"run: {folder} has a run in it; take --resume {folder}, or another --out")
 
 
-def _refuse_changes(before: Any, after: dict[str, Any], run: Path, step: int | None) -> None:
+def _check_changes(before: Any, after: dict[str, Any], run: Path, step: int | None) -> None:
     """Refuse other settings for a run that goes on, apart from those of the training."""
     if not isinstance(before, dict) or not isinstance(before.get("training"), dict):
         raise ValueError(f"run: {run / 'config.json'} is damaged: it has no settings of a training")
@@ -116,22 +118,22 @@ def _refuse_changes(before: Any, after: dict[str, Any], run: Path, step: int | N
     kind = was["optimizer"].get("kind") if isinstance(was.get("optimizer"), dict) else None
     if was.get("seed") != now["seed"] or kind != now["optimizer"]["kind"]:
         raise ValueError(f"run: the seed and the kind of optimizer may not change in {run}")
-    done = (checkpoints.latest(run / "checkpoints") or 0) if step is None else step
+    done = (checkpoints.latest_step(run / "checkpoints") or 0) if step is None else step
     if now["steps"] < done:
         raise ValueError(f"run: {run} is at step {done} already, got training.steps={now['steps']}")
 
 
-def _refuse_other_data(path: Path, data: dict[str, Any]) -> None:
-    if files.json_object(path) != data:
+def _check_same_data(path: Path, data: dict[str, Any]) -> None:
+    if atomic_files.read_json_object(path) != data:
         raise ValueError(
             f"run: the data is not what it was when {path.parent} began; put it back, or begin "
             "another run"
         )
 
 
-def circumstances(run: Path, *, seconds: float, device: str) -> dict[str, Any]:
+def provenance(run: Path, *, seconds: float, device: str) -> dict[str, Any]:
     """What a number may depend on beside the settings: for the card of a model."""
-    began = files.json_object(run / "config.json")
+    began = atomic_files.read_json_object(run / "config.json")
     return {
         "command": str(began.get("command", "")),
         "hardware": hardware(device),
@@ -158,15 +160,15 @@ def versions() -> dict[str, str]:
     return {"python": python, "torch": torch.__version__, "numpy": numpy.__version__}
 
 
-def _command() -> str:
+def _command_line() -> str:
     """What was typed, without the folder that the program lies in."""
     program = Path(sys.argv[0]).name
     # `python -m regard` is the same program
     return shlex.join(["regard" if program == "__main__.py" else program, *sys.argv[1:]])
 
 
-def _text(told: dict[str, Any]) -> str:
-    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+def _format_json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
 def processor() -> str:

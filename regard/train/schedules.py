@@ -5,10 +5,10 @@ import math
 from regard.train.settings import Schedule
 
 
-def share(schedule: Schedule, step: int, steps: int) -> float:
+def rate_factor(schedule: Schedule, step: int, steps: int) -> float:
     """The share of the highest rate that step `step` of `steps` takes; the first step is 1.
 
-    >>> [share(Schedule("linear", warmup=2), step, 6) for step in (1, 2, 4, 6)]
+    >>> [rate_factor(Schedule("linear", warmup=2), step, 6) for step in (1, 2, 4, 6)]
     [0.5, 1.0, 0.5, 0.0]
     """
     if step < schedule.warmup:

@@ -30,15 +30,15 @@ class Stream:
     def __init__(self, batches: Batches, epoch: int = 0, batch: int = 0):
         self.epoch, self.batch = epoch, batch
         self._batches = batches
-        self._left = batches.epoch(epoch, batch)
+        self._remaining = batches.epoch(epoch, batch)
 
-    def next(self) -> Any:
+    def next_batch(self) -> Any:
         """The next batch."""
-        batch = next(self._left, None)
+        batch = next(self._remaining, None)
         if batch is None:
             self.epoch, self.batch = self.epoch + 1, 0
-            self._left = self._batches.epoch(self.epoch, 0)
-            batch = next(self._left, None)
+            self._remaining = self._batches.epoch(self.epoch, 0)
+            batch = next(self._remaining, None)
         if batch is None:
             raise ValueError(f"fit: expected batches, got none in epoch {self.epoch}")
         self.batch += 1

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from regard import check
-from regard.view.axes import text
-from regard.view.trace import described, plain
+from regard.view.traces.axes import check_text
+from regard.view.traces.trace import fields_to_json, to_json_value
 
 # A sentence, vectors of bits, points of the plane, a row of numbers.
-Kind = Literal["text", "bits", "points", "numbers"]
+InputKind = Literal["text", "bits", "points", "numbers"]
 # A whole number, a text, one of some words.
 OptionKind = Literal["whole", "text", "choice"]
 # What a run tells at every step: how many are done, of how many if that is known, and what was said
 # so far. Whatever it raises ends the run.
-Tell = Callable[[int, int | None, str | None], None]
+ProgressCallback = Callable[[int, int | None, str | None], None]
 
 
 @dataclass(frozen=True)
@@ -44,40 +44,41 @@ class Option:
             raise ValueError(f"Option {self.name!r}: expected a kind of {kinds}, got {self.kind!r}")
         if (self.kind == "choice") != bool(self.values):
             raise ValueError(f"Option {self.name!r}: expected values of a choice, and of no other")
-        self.checked(self.default)
+        self.check_value(self.default)
 
-    def checked(self, given: Any) -> Any:
+    def check_value(self, value: Any) -> Any:
         """What was given, if it may stand here."""
         if self.kind == "whole":
-            self._whole(given)
-        elif self.kind == "choice" and given not in self.values:
+            self._check_integer(value)
+        elif self.kind == "choice" and value not in self.values:
             raise ValueError(
-                f"option {self.name!r}: expected one of {', '.join(self.values)}, got {given!r:.80}"
+                f"option {self.name!r}: expected one of {', '.join(self.values)}, got {value!r:.80}"
             )
         elif self.kind == "text":
-            text(f"option {self.name!r}", "it", given)
-            if self.most is not None and len(given) > self.most:
+            check_text(f"option {self.name!r}", "it", value)
+            if self.most is not None and len(value) > self.most:
                 raise ValueError(
                     f"option {self.name!r}: expected at most {self.most} characters, "
-                    f"got {len(given)}"
+                    f"got {len(value)}"
                 )
-        return given
+        return value
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The same in what JSON can say."""
-        return described(self)
+        return fields_to_json(self)
 
-    def _whole(self, given: Any) -> None:
+    def _check_integer(self, value: Any) -> None:
         # to Python True is a number; to us it is not
-        if isinstance(given, bool) or not isinstance(given, int):
+        if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(
-                f"option {self.name!r}: expected a whole number, got {check.kind(given):.80}"
+                f"option {self.name!r}: expected a whole number, got "
+                f"{check.describe_kind(value):.80}"
             )
-        low = self.least is not None and given < self.least
-        if low or (self.most is not None and given > self.most):
+        low = self.least is not None and value < self.least
+        if low or (self.most is not None and value > self.most):
             raise ValueError(
-                f"option {self.name!r}: expected {_between(self.least, self.most)}, "
-                f"got {given!r:.80}"
+                f"option {self.name!r}: expected {_range_text(self.least, self.most)}, "
+                f"got {value!r:.80}"
             )
 
 
@@ -92,7 +93,7 @@ class Input:
         form: how the text is put together; docs/page.md has its words.
     """
 
-    kind: Kind
+    kind: InputKind
     about: str
     example: str
     most: int
@@ -100,30 +101,30 @@ class Input:
     options: tuple[Option, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            kinds = ", ".join(get_args(Kind))
+        if self.kind not in get_args(InputKind):
+            kinds = ", ".join(get_args(InputKind))
             raise ValueError(f"Input: expected a kind of {kinds}, got {self.kind!r:.80}")
         if self.most < 1:
             raise ValueError(f"Input: expected most of at least 1, got {self.most}")
-        object.__setattr__(self, "form", plain("Input", dict(self.form)))
+        object.__setattr__(self, "form", to_json_value("Input", dict(self.form)))
 
-    def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def check_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options that were given, each checked; those that were not are left out."""
         there = {option.name: option for option in self.options}
-        for name in given:
+        for name in options:
             if name not in there:
                 known = ", ".join(there) or "none"
                 raise ValueError(f"options: expected {known}, got {name!r:.80}")
-        return {name: there[name].checked(value) for name, value in given.items()}
+        return {name: there[name].check_value(value) for name, value in options.items()}
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The same in what JSON can say."""
-        return described(self, but=("options",)) | {
-            "options": [option.described() for option in self.options]
+        return fields_to_json(self, exclude=("options",)) | {
+            "options": [option.to_json() for option in self.options]
         }
 
 
-def _between(least: int | None, most: int | None) -> str:
+def _range_text(least: int | None, most: int | None) -> str:
     if least is None or most is None:
         return f"at most {most}" if least is None else f"at least {least}"
     return f"{least} to {most}"

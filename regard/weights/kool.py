@@ -11,29 +11,34 @@ from torch import Tensor
 from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
 
 # Whole tensors by their names in the paper's code, and in ours.
-NAMES = {
+TENSOR_NAMES = {
     "init_embed.weight": "embed.weight",
     "init_embed.bias": "embed.bias",
-    "W_placeholder": "touring.begin",
-    "project_node_embeddings.weight": "touring.nodes.weight",
-    "project_fixed_context.weight": "touring.fixed.weight",
-    "project_step_context.weight": "touring.context.weight",
-    "project_out.weight": "touring.out.weight",
+    "W_placeholder": "decoder.placeholder",
+    "project_node_embeddings.weight": "decoder.nodes.weight",
+    "project_fixed_context.weight": "decoder.fixed.weight",
+    "project_step_context.weight": "decoder.context.weight",
+    "project_out.weight": "decoder.out.weight",
 }
 # The same within a layer.
-LAYER = {
-    "2.module.0.weight": "think.inner.weight",
-    "2.module.0.bias": "think.inner.bias",
-    "2.module.2.weight": "think.out.weight",
-    "2.module.2.bias": "think.out.bias",
+LAYER_TENSOR_NAMES = {
+    "2.module.0.weight": "feed_forward.inner.weight",
+    "2.module.0.bias": "feed_forward.inner.bias",
+    "2.module.2.weight": "feed_forward.out.weight",
+    "2.module.2.bias": "feed_forward.out.bias",
 }
-NORMS = {"1": "own_norm", "3": "think_norm"}
-NORM = {"weight": "weight", "bias": "bias", "running_mean": "mean", "running_var": "variance"}
+NORM_MODULES = {"1": "self_attention_norm", "3": "feed_forward_norm"}
+NORM_TENSOR_NAMES = {
+    "weight": "weight",
+    "bias": "bias",
+    "running_mean": "mean",
+    "running_var": "variance",
+}
 # What each head is projected by (H, E, D), one head after the other.
-HEADS = {"W_query": "query", "W_key": "key", "W_val": "value"}
+HEAD_PROJECTIONS = {"W_query": "query", "W_key": "key", "W_val": "value"}
 
 
-def config(options: dict[str, object]) -> AttentionPointerConfig:
+def config_from_options(options: dict[str, object]) -> AttentionPointerConfig:
     """How a model of these options is built.
 
     Raises:
@@ -52,28 +57,30 @@ def config(options: dict[str, object]) -> AttentionPointerConfig:
     )
 
 
-def renamed(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+def convert_state_dict(state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
     """Their tensors by our names, those of the heads as one matrix."""
-    ours = {mine: theirs[name] for name, mine in NAMES.items()}
-    layers = sorted({name.split(".")[2] for name in theirs if name.startswith("embedder.layers.")})
+    ours = {mine: state_dict[name] for name, mine in TENSOR_NAMES.items()}
+    layers = sorted(
+        {name.split(".")[2] for name in state_dict if name.startswith("embedder.layers.")}
+    )
     for layer in layers:
         there, here = f"embedder.layers.{layer}.", f"blocks.{layer}."
-        ours |= {here + mine: theirs[there + name] for name, mine in LAYER.items()}
-        for place, norm in NORMS.items():
-            for name, mine in NORM.items():
-                ours[f"{here}{norm}.{mine}"] = theirs[f"{there}{place}.normalizer.{name}"]
-        for name, mine in HEADS.items():
-            weight = theirs[f"{there}0.module.{name}"]  # (H, E, D)
-            ours[f"{here}own.{mine}.weight"] = weight.mT.flatten(0, 1).contiguous()
-        out = theirs[f"{there}0.module.W_out"]  # (H, D, E)
-        ours[f"{here}own.out.weight"] = out.flatten(0, 1).mT.contiguous()
+        ours |= {here + mine: state_dict[there + name] for name, mine in LAYER_TENSOR_NAMES.items()}
+        for place, norm in NORM_MODULES.items():
+            for name, mine in NORM_TENSOR_NAMES.items():
+                ours[f"{here}{norm}.{mine}"] = state_dict[f"{there}{place}.normalizer.{name}"]
+        for name, mine in HEAD_PROJECTIONS.items():
+            weight = state_dict[f"{there}0.module.{name}"]  # (H, E, D)
+            ours[f"{here}self_attention.{mine}.weight"] = weight.mT.flatten(0, 1).contiguous()
+        out = state_dict[f"{there}0.module.W_out"]  # (H, D, E)
+        ours[f"{here}self_attention.out.weight"] = out.flatten(0, 1).mT.contiguous()
     return ours
 
 
-def loaded(weights: Path, options: Path) -> AttentionPointer:
+def load_model(weights: Path, options: Path) -> AttentionPointer:
     """The model in these two files, ready to be asked."""
     from safetensors.torch import load_file
 
-    model = AttentionPointer(config(json.loads(options.read_text(encoding="utf-8"))))
-    model.load_state_dict(renamed(load_file(weights)))
+    model = AttentionPointer(config_from_options(json.loads(options.read_text(encoding="utf-8"))))
+    model.load_state_dict(convert_state_dict(load_file(weights)))
     return model.eval()

@@ -2,23 +2,40 @@
 
 from typing import TYPE_CHECKING, Any
 
-from regard.zoo.members import about, begun, card, found, licence, names
+from regard.zoo.catalogue import (
+    card,
+    describe_card,
+    find_model_folder,
+    licence,
+    names,
+    read_run_settings,
+)
 
 if TYPE_CHECKING:
-    from regard.zoo.loading import Loaded, load
-    from regard.zoo.saving import save
+    from regard.zoo.loader import Loaded, load
+    from regard.zoo.saver import save
 
-__all__ = ["Loaded", "about", "begun", "card", "found", "licence", "load", "names", "save"]
+__all__ = [
+    "Loaded",
+    "card",
+    "describe_card",
+    "find_model_folder",
+    "licence",
+    "load",
+    "names",
+    "read_run_settings",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:
     # these need torch, and `regard list` must not wait for it
     if name in ("Loaded", "load"):
-        from regard.zoo import loading
+        from regard.zoo import loader
 
-        return getattr(loading, name)
+        return getattr(loader, name)
     if name == "save":
-        from regard.zoo import saving
+        from regard.zoo import saver
 
-        return saving.save
+        return saver.save
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Development numbers of the zoo: the recipe's own judge measures the stored weights."""
+"""Development numbers of the zoo: the recipe's own validator measures the stored weights."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ def other_seed(tmp_path):
     return with_bits
 
 
-def test_stored_weights_are_judged_as_in_training():
+def test_stored_weights_are_measured_as_in_training():
     card = with_development(COPY)
     kept = json.loads((COPY / "card.json").read_text())["seed_choice"]["development"]["numbers"][
         "1"

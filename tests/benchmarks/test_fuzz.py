@@ -9,10 +9,19 @@ import pytest
 import torch
 
 from benchmarks.fuzz import campaign, draws, truth
-from regard import door
-from regard.functional import attention, biases, edited, precision, rules, scores, selects
-from regard.kernels import additive_tiled, chunked, sdpa
-from regard.looking import sight
+from regard import dispatch
+from regard.functional import (
+    attention,
+    biases,
+    edited_selects,
+    precision,
+    rules,
+    scores,
+    selects,
+)
+from regard.kernels.additive import reference_tiled
+from regard.kernels.backends import chunked, sdpa
+from regard.looking import attention_record
 
 CALLS = 80
 
@@ -57,11 +66,13 @@ def nan_on_blind_rows(monkeypatch):
     def opened(s):
         return s, torch.zeros_like(s[..., :1], dtype=torch.bool)
 
-    monkeypatch.setattr(selects, "_opened", opened)
+    monkeypatch.setattr(selects, "_open_blind_rows", opened)
 
 
 def second_best_key(monkeypatch):
-    monkeypatch.setattr(selects, "_best", lambda s: s.sort(-1).indices[..., -min(2, s.shape[-1])])
+    monkeypatch.setattr(
+        selects, "_best_keys", lambda s: s.sort(-1).indices[..., -min(2, s.shape[-1])]
+    )
 
 
 def gradient_twice(monkeypatch):
@@ -75,21 +86,23 @@ def gradient_twice(monkeypatch):
 
 
 def leaking_padding(monkeypatch):
-    monkeypatch.setattr(attention, "without_hidden", lambda x, seen: x)
+    monkeypatch.setattr(attention, "without_hidden_keys", lambda x, seen: x)
 
 
 def fused_in_lower_precision(monkeypatch):
-    before = sdpa._call
+    before = sdpa._matmul_or_kernel
 
     def lowered(q, k, v, *rest):
         return before(q.bfloat16().to(q.dtype), k, v, *rest)
 
-    monkeypatch.setattr(sdpa, "_call", lowered)
+    monkeypatch.setattr(sdpa, "_matmul_or_kernel", lowered)
 
 
 def look_at_other_weights(monkeypatch):
-    before = sight.Sight.weights
-    monkeypatch.setattr(sight.Sight, "weights", lambda self: before(self).roll(1, -1))
+    before = attention_record.AttentionRecord.weights
+    monkeypatch.setattr(
+        attention_record.AttentionRecord, "weights", lambda self: before(self).roll(1, -1)
+    )
 
 
 BUGS = [
@@ -105,9 +118,11 @@ def test_a_bug_that_is_put_in_is_found(bug, monkeypatch):
 
 
 def half_precision_off_by_two_percent(monkeypatch):
-    before = sdpa._call
+    before = sdpa._matmul_or_kernel
     share = {torch.bfloat16: 1.02}
-    monkeypatch.setattr(sdpa, "_call", lambda q, *rest: before(q, *rest) * share.get(q.dtype, 1))
+    monkeypatch.setattr(
+        sdpa, "_matmul_or_kernel", lambda q, *rest: before(q, *rest) * share.get(q.dtype, 1)
+    )
 
 
 def next_of_nearly_equal_keys(monkeypatch):
@@ -124,7 +139,7 @@ def next_of_nearly_equal_keys(monkeypatch):
 
 
 def table_summed_in_half_precision(monkeypatch):
-    monkeypatch.setattr(biases.Relative, "placed", lambda self, *sizes: self)
+    monkeypatch.setattr(biases.Relative, "bind", lambda self, *sizes: self)
 
 
 def chunks_at_the_first_places(monkeypatch):
@@ -141,13 +156,15 @@ def chunks_at_the_first_places(monkeypatch):
 
 
 def decoded_with_another_scale(monkeypatch):
-    before = sdpa._product
-    monkeypatch.setattr(sdpa, "_product", lambda q, k, v, m, s: before(q, k, v, m, s * 1.001))
+    before = sdpa._matmul_attention
+    monkeypatch.setattr(
+        sdpa, "_matmul_attention", lambda q, k, v, m, s: before(q, k, v, m, s * 1.001)
+    )
 
 
 def logs_without_a_gradient(monkeypatch):
-    before = edited.logs
-    monkeypatch.setattr("regard.door.logs", lambda select, s: before(select, s).detach())
+    before = edited_selects.log_weights
+    monkeypatch.setattr("regard.dispatch.log_weights", lambda select, s: before(select, s).detach())
 
 
 def autocast_in_the_reference(monkeypatch):
@@ -160,8 +177,8 @@ def bias_gradient_of_the_last_block(monkeypatch):
         total.view((1,) * (4 - total.ndim) + total.shape).zero_()
         before(d, total, block)
 
-    before = additive_tiled.fold
-    monkeypatch.setattr(additive_tiled, "fold", fold)
+    before = reference_tiled.add_bias_gradient
+    monkeypatch.setattr(reference_tiled, "add_bias_gradient", fold)
 
 
 def last_of_equal_keys(monkeypatch):
@@ -169,7 +186,7 @@ def last_of_equal_keys(monkeypatch):
         value, index = s.detach().flip(-1).max(-1)
         return torch.where(value == -torch.inf, -1, s.shape[-1] - 1 - index)
 
-    monkeypatch.setattr(selects, "_best", best)
+    monkeypatch.setattr(selects, "_best_keys", best)
 
 
 def weights_cut_to_bfloat16_instead_of_rounded(monkeypatch):
@@ -179,18 +196,20 @@ def weights_cut_to_bfloat16_instead_of_rounded(monkeypatch):
             return found
         return (found.detach().view(torch.int32) & -(1 << 16)).view(torch.float32)
 
-    before = door.heard
-    monkeypatch.setattr(door, "heard", cut)
+    before = dispatch.zero_ablated_heads
+    monkeypatch.setattr(dispatch, "zero_ablated_heads", cut)
 
 
 def half_precision_off_by_half_a_percent(monkeypatch):
-    before = sdpa._call
+    before = sdpa._matmul_or_kernel
     share = {torch.bfloat16: 1.005}
-    monkeypatch.setattr(sdpa, "_call", lambda q, *rest: before(q, *rest) * share.get(q.dtype, 1))
+    monkeypatch.setattr(
+        sdpa, "_matmul_or_kernel", lambda q, *rest: before(q, *rest) * share.get(q.dtype, 1)
+    )
 
 
 def distance_to_a_centre_in_half_precision(monkeypatch):
-    monkeypatch.setattr(rules, "wide", lambda x: x)
+    monkeypatch.setattr(rules, "to_float32", lambda x: x)
 
 
 def centre_of_a_query_that_sees_nothing(monkeypatch):
@@ -206,24 +225,26 @@ def forced_rows_that_sum_to_one(monkeypatch):
         weights = before(self, s)
         return weights / weights.sum(-1, keepdim=True).clamp_min(1e-30)
 
-    before = edited.Forced.__call__
-    monkeypatch.setattr(edited.Forced, "__call__", forced)
+    before = edited_selects.ForcedWeightSelect.__call__
+    monkeypatch.setattr(edited_selects.ForcedWeightSelect, "__call__", forced)
 
 
 def heat_without_a_gradient_in_float32(monkeypatch):
     def heated(self, s):
         return before(self, s.detach() if s.dtype == torch.float32 else s)
 
-    before = edited.Heated.scores
-    monkeypatch.setattr(edited.Heated, "scores", heated)
+    before = edited_selects.TemperatureSelect.scaled_scores
+    monkeypatch.setattr(edited_selects.TemperatureSelect, "scaled_scores", heated)
 
 
 def heat_with_twice_the_gradient(monkeypatch):
-    before = edited.Heated.scores
+    before = edited_selects.TemperatureSelect.scaled_scores
     monkeypatch.setattr(
-        edited.Heated,
-        "scores",
-        lambda self, s: before(self, s + precision.wide(s) - precision.wide(s).detach()),
+        edited_selects.TemperatureSelect,
+        "scaled_scores",
+        lambda self, s: before(
+            self, s + precision.to_float32(s) - precision.to_float32(s).detach()
+        ),
     )
 
 
@@ -237,30 +258,36 @@ def slopes_in_float32(monkeypatch):
 
 
 def output_of_autocast_in_float32(monkeypatch):
-    before = door._run
+    before = dispatch._run_backend
 
     def run(backend, call):
         out = before(backend, call)
         return out.float() if torch.is_autocast_enabled("cpu") else out
 
-    monkeypatch.setattr(door, "_run", run)
+    monkeypatch.setattr(dispatch, "_run_backend", run)
 
 
 def best_keys_of_a_look_in_another_order(monkeypatch):
-    before = sight.Sight.top
+    before = attention_record.AttentionRecord.top
     monkeypatch.setattr(
-        sight.Sight, "top", lambda self, k: sight.Top(*(x.flip(-1) for x in before(self, k)))
+        attention_record.AttentionRecord,
+        "top",
+        lambda self, k: attention_record.Top(*(x.flip(-1) for x in before(self, k))),
     )
 
 
 def entropy_of_a_look_in_bits(monkeypatch):
-    before = sight.Sight.entropy
-    monkeypatch.setattr(sight.Sight, "entropy", lambda self: before(self) * 1.4427)
+    before = attention_record.AttentionRecord.entropy
+    monkeypatch.setattr(
+        attention_record.AttentionRecord, "entropy", lambda self: before(self) * 1.4427
+    )
 
 
 def decoded_without_a_mask(monkeypatch):
-    before = sdpa._product
-    monkeypatch.setattr(sdpa, "_product", lambda q, k, v, mask, s: before(q, k, v, None, s))
+    before = sdpa._matmul_attention
+    monkeypatch.setattr(
+        sdpa, "_matmul_attention", lambda q, k, v, mask, s: before(q, k, v, None, s)
+    )
 
 
 def scale_that_is_not_above_zero(monkeypatch):
@@ -269,9 +296,9 @@ def scale_that_is_not_above_zero(monkeypatch):
 
 def vectors_whose_squares_overflow(monkeypatch):
     def unit(x):
-        return torch.nn.functional.normalize(precision.wide(x), dim=-1, eps=0)
+        return torch.nn.functional.normalize(precision.to_float32(x), dim=-1, eps=0)
 
-    monkeypatch.setattr(scores, "_unit", unit)
+    monkeypatch.setattr(scores, "unit_vectors", unit)
 
 
 def tanh_by_a_sigmoid(monkeypatch):
@@ -295,12 +322,12 @@ def gradient_of_a_hidden_key(monkeypatch):
         log = s.masked_fill(s == -torch.inf, -1e4).log_softmax(-1).gather(-1, index[..., None])
         return (log + torch.where(hidden, -torch.inf, 0.0))[..., 0]
 
-    monkeypatch.setattr(attention, "log_share", share)
+    monkeypatch.setattr(attention, "log_softmax_at", share)
 
 
 def look_that_rounds_nothing_it_folds(monkeypatch):
     def product(score, q, k):
-        q, k, scale = score.fold(precision.wide(q), precision.wide(k))
+        q, k, scale = score.fold(precision.to_float32(q), precision.to_float32(k))
         return (q * scale) @ k.mT
 
     monkeypatch.setattr(scores, "_product", product)

@@ -26,7 +26,7 @@ def test_lengths_rows_and_what_was_learned_from_are_named():
     axes = drawn(table()).axes[0]
     assert [t.get_text() for t in axes.get_xticklabels()] == ["1–10", "11–20", "31–40"]
     assert [t.get_text() for t in axes.get_legend().texts] == ["Bahdanau", "no attention"]
-    assert [t.get_text() for t in axes.texts] == ["learned from: up to 30 words"]
+    assert [t.get_text() for t in axes.texts] == ["training: up to 30 words"]
     ground = axes.patches[0].get_path().get_extents(axes.patches[0].get_patch_transform())
     assert (ground.x0, ground.x1) == (-0.5, 1.5)
 

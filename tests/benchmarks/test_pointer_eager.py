@@ -12,19 +12,21 @@ POINTS, LENGTHS = torch.rand(B, N, 2), torch.full((B,), N)
 
 
 def test_points_are_read_alike():
-    config = AttentionPointerConfig(width=32, heads=2, layers=2, inner=48, norm="batch")
+    config = AttentionPointerConfig(
+        width=32, heads=2, layers=2, feed_forward_width=48, norm="batch"
+    )
     model = AttentionPointer(config).eval()
-    assert_close(pointer_eager.read(model, POINTS), model.read(POINTS, LENGTHS))
+    assert_close(pointer_eager.read(model, POINTS), model.encode(POINTS, LENGTHS))
 
 
 def test_greedy_tours_are_ours():
     model = AttentionPointer(AttentionPointerConfig(width=32, heads=2, layers=1)).eval()
-    read = model.read(POINTS, LENGTHS)
-    assert torch.equal(pointer_eager.toured(model, read), model.walked(read)[:, 0])
+    read = model.encode(POINTS, LENGTHS)
+    assert torch.equal(pointer_eager.toured(model, read), model.decode_tours(read)[:, 0])
 
 
 def test_answers_are_as_likely_and_teach_the_same():
-    model = PointerNetwork(PointerNetworkConfig(width=16, follows="each"))
+    model = PointerNetwork(PointerNetworkConfig(width=16, pointing_rule="permutation"))
     answers = torch.rand(B, N).argsort(1)
     found = []
     for said in (model(POINTS, LENGTHS, answers)[:, :N], None):

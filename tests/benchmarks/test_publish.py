@@ -12,26 +12,26 @@ import torch
 
 from benchmarks import publish
 from regard import load
-from regard.asking import RECIPES
+from regard.cli.resolve import RECIPES
 from regard.data.licences import GENERATED, MULTI30K, licence_field
-from regard.zoo import kinds
+from regard.zoo import model_kinds
 from tests.zoo import tiny
 
 
 @dataclass(frozen=True)
-class Watched:
-    watch: str = "loss"
-    best: str = "lowest"
+class Monitored:
+    monitor: str = "loss"
+    monitor_mode: str = "lowest"
 
 
 @dataclass(frozen=True)
 class Config:
     pairs: Path | None = None
     beam: int = 3
-    training: Watched = field(default_factory=Watched)
+    training: Monitored = field(default_factory=Monitored)
 
 
-SETTINGS = {"pairs": None, "beam": 5, "training": {"watch": "loss", "best": "lowest"}}
+SETTINGS = {"pairs": None, "beam": 5, "training": {"monitor": "loss", "monitor_mode": "lowest"}}
 
 
 def numbers(loaded, config, folder):
@@ -45,10 +45,10 @@ def numbers(loaded, config, folder):
 def run(monkeypatch, tmp_path) -> Path:
     """A finished run of a recipe that the tests alone know."""
     recipe = ModuleType("toy")
-    recipe.Config, recipe.known = Config, numbers
+    recipe.Config, recipe.card_metrics = Config, numbers
     monkeypatch.setitem(sys.modules, "toy", recipe)
     monkeypatch.setitem(RECIPES, "translate", ("toy", "a toy"))
-    monkeypatch.setitem(kinds.KINDS, "tiny", tiny.known())
+    monkeypatch.setitem(model_kinds.KINDS, "tiny", tiny.known())
     tiny.saved(tmp_path / "run")
     command = "regard train translate rate=1 --out '/home/me/my runs' --jobs 2"
     told = {"settings": SETTINGS, "command": command, "about": "a run"}
@@ -126,7 +126,7 @@ def test_weights_that_were_learned_for_research_stay_for_research(run, tmp_path)
 
 
 def test_a_measurement_that_fails_leaves_the_zoo_as_it_was(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["toy"], "known", lambda *given: 1 / 0)
+    monkeypatch.setattr(sys.modules["toy"], "card_metrics", lambda *given: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         publish.published(run, "small", into=tmp_path / "zoo")
     assert not (tmp_path / "zoo").exists()

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks import scores
-from benchmarks.additive_card import Size
+from benchmarks.additive_gpu import Size
 from benchmarks.scores import Operations, of_additive, of_scaled_dot
 
 WIDE = Size(B=1, Q=2, K=3, D=1024)  # values are 512 wide

@@ -1,4 +1,4 @@
-"""A peer is raced by its quickest way, and every way is named with its time."""
+"""A peer is compared by its fastest form, and every form is listed with its time."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def test_the_quickest_way_is_raced_and_each_is_named(monkeypatch):
     run, words = fastest({"a": slow, "b": quick, "c": "cannot be compiled here (X)"}, rounds=1)
     assert run is quick
     assert words == (
-        "; raced: b; a step of each: a 10.00 ms, b 5.00 ms, c cannot be compiled here (X)"
+        "; compared with: b; a step of each: a 10.00 ms, b 5.00 ms, c cannot be compiled here (X)"
     )
 
 
@@ -22,7 +22,7 @@ def test_hugging_face_is_raced_with_both_caches_and_compiled(monkeypatch):
     pytest.importorskip("transformers")
     asked = []
     monkeypatch.setattr(translate_peers, "_generate", lambda *x: asked.append(x[3]) or "none")
-    model = marian(vocabulary=31, width=8, heads=2, layers=1, inner=8)
+    model = marian(vocabulary=31, width=8, heads=2, layers=1, feed_forward_width=8)
     tokens = torch.randint(2, 29, (2, 5))
     hugging_face(model, tokens, 4)
     monkeypatch.undo()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from regard.data import licences
-from regard.data.corpus import Corpus
 from regard.data.licences import GENERATED, MULTI30K, NEWSTEST, TATOEBA, UNKNOWN
+from regard.data.text.corpus import Corpus
 
 
 @pytest.mark.parametrize(

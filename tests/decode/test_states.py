@@ -43,21 +43,21 @@ TREES = {
     "dataclass": lambda x: Memory(x),
     "nested": lambda x: (Pair([x, {"deep": Memory((x, True))}], None), torch.float32),
     "cache": lambda x: Cache(x[:, :, None, None], x[:, :, None, None]),
-    "static cache": lambda x: Cache(x[:, :, None, None], x[:, :, None, None]).fixed(4),
+    "static cache": lambda x: Cache(x[:, :, None, None], x[:, :, None, None]).to_static(4),
     "rule": lambda x: rules.padding(x[:, 0].long()),
 }
 
 
 def held(tree: Any) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
-    states._mapped(lambda x, name: found.append(x) or x, tree)
+    states._map_tensors(lambda x, name: found.append(x) or x, tree)
     return [x for x in found if x.dim()]
 
 
 @pytest.mark.parametrize("name", TREES)
 def test_every_tensor_of_a_tree_is_moved_and_the_tree_stays_what_it_is(name):
     state = TREES[name](tensor())
-    moved = states.moved("beam", state, ROWS, {})
+    moved = states.reorder_rows("beam", state, ROWS, {})
     assert type(moved) is type(state) and held(state)
     for before, after in zip(held(state), held(moved), strict=True):
         assert torch.equal(after, before[MOVED])
@@ -66,37 +66,37 @@ def test_every_tensor_of_a_tree_is_moved_and_the_tree_stays_what_it_is(name):
 @pytest.mark.parametrize("name", TREES)
 def test_every_tensor_of_a_tree_is_spread(name):
     state = TREES[name](tensor())
-    spread, _ = states.spread(state, W)
+    spread, _ = states.repeat_rows(state, W)
     for before, after in zip(held(state), held(spread), strict=True):
         assert torch.equal(after, before.repeat_interleave(W, 0))
-    assert states.batch("beam", spread)[0] == B * W * W
+    assert states.batch_size_and_device("beam", spread)[0] == B * W * W
 
 
 def test_what_belongs_to_no_row_passes_through():
     length = torch.tensor(3)
     state = (tensor(), length, None, 3, "word", 2.5, True, torch.float16)
-    moved = states.moved("beam", state, ROWS, {})
+    moved = states.reorder_rows("beam", state, ROWS, {})
     assert moved[1] is length and moved[2:] == state[2:]
 
 
 def test_a_tensor_that_stands_twice_is_spread_once():
     x = tensor()
-    (left, right), _ = states.spread((x, x), W)
+    (left, right), _ = states.repeat_rows((x, x), W)
     assert left is right
 
 
 def test_an_untouched_tensor_is_not_copied_and_equals_its_copy():
-    state, fresh = states.spread((torch.randn(B, 5), torch.randn(B, 5)), W)
-    stays, moves = states.moved("beam", (state[0], state[1] + 0), ROWS, fresh)
+    state, fresh = states.repeat_rows((torch.randn(B, 5), torch.randn(B, 5)), W)
+    stays, moves = states.reorder_rows("beam", (state[0], state[1] + 0), ROWS, fresh)
     assert stays is state[0] and moves is not state[1]
     assert torch.equal(stays, state[0][MOVED]) and torch.equal(moves, state[1])
 
 
 @pytest.mark.parametrize("write", [lambda x: x.add_(1), lambda x: x[1:].zero_()])
 def test_a_tensor_written_to_is_moved_though_it_is_the_same(write):
-    state, fresh = states.spread((torch.randn(B, 5),), W)
+    state, fresh = states.repeat_rows((torch.randn(B, 5),), W)
     write(state[0])
-    (moved,) = states.moved("beam", state, ROWS, fresh)
+    (moved,) = states.reorder_rows("beam", state, ROWS, fresh)
     assert moved is not state[0] and torch.equal(moved, state[0][MOVED])
 
 
@@ -106,20 +106,20 @@ class Common:
     def __init__(self, width=1):
         self.width = width
 
-    def spread(self, width):
+    def expand_beams(self, width):
         return Common(self.width * width)
 
 
 def test_a_part_that_spreads_by_itself_is_never_moved():
-    state, fresh = states.spread((tensor(), Common()), W)
-    assert state[1].width == W and states.batch("beam", state)[0] == B * W * W
-    moved = states.moved("beam", (state[0] + 0, state[1]), ROWS.repeat(W, 1), fresh)
+    state, fresh = states.repeat_rows((tensor(), Common()), W)
+    assert state[1].width == W and states.batch_size_and_device("beam", state)[0] == B * W * W
+    moved = states.reorder_rows("beam", (state[0] + 0, state[1]), ROWS.repeat(W, 1), fresh)
     assert moved[1] is state[1]
 
 
 def test_parents_that_stay_in_their_places_move_nothing():
     state = (tensor(),)
-    assert states.moved("beam", state, torch.tensor([[0, 1, 2], [0, 1, 2]]), {}) is state
+    assert states.reorder_rows("beam", state, torch.tensor([[0, 1, 2], [0, 1, 2]]), {}) is state
 
 
 class Started:
@@ -169,17 +169,19 @@ def test_a_thing_whose_rows_cannot_be_moved_is_refused_in_words(held):
 
 def test_a_tree_holds_what_lies_in_the_same_memory():
     x = torch.zeros(3, 2)
-    assert states.holds({"a": (x[1:],)}, x) and not states.holds({"a": (x.clone(), None)}, x)
+    assert states.shares_memory({"a": (x[1:],)}, x) and not states.shares_memory(
+        {"a": (x.clone(), None)}, x
+    )
 
 
 def test_what_is_written_over_is_saved_first():
     a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
-    states.write((a, b, torch.tensor(0)), (b, a, torch.tensor(5)))
+    states.copy_into((a, b, torch.tensor(0)), (b, a, torch.tensor(5)))
     assert a.tolist() == [3.0, 4.0] and b.tolist() == [1.0, 2.0]
 
 
 def test_what_a_tree_holds_is_copied_and_nothing_else_is():
     x, other = torch.zeros(3), torch.zeros(3)
-    held = states.unheld({"view": x[1:]}, x)
+    held = states.copy_if_shared({"view": x[1:]}, x)
     assert held is not x and torch.equal(held, x)
-    assert states.unheld({"view": x[1:]}, other) is other
+    assert states.copy_if_shared({"view": x[1:]}, other) is other

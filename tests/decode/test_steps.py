@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from regard.decode import Steps, greedy
+from regard.decode import StepModel, greedy
 from tests.decode.tables import Trigrams
 
 
@@ -41,7 +41,7 @@ def test_logits_that_do_not_fit_are_refused_in_words(words):
 
 
 def test_anything_that_can_start_and_step_can_be_decoded():
-    assert isinstance(Trigrams(), Steps) and not isinstance(torch.nn.Linear(1, 1), Steps)
+    assert isinstance(Trigrams(), StepModel) and not isinstance(torch.nn.Linear(1, 1), StepModel)
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ from torch.nn import functional as F
 
 from regard import biases, rules, scores, selects
 from regard.functional.attention import (
-    addend,
     attention,
-    itself,
+    dense_bias,
+    dense_mask,
     log_probability,
     logits,
-    visible,
+    self_attention,
     weights,
-    without_blind,
-    without_hidden,
+    without_blind_queries,
+    without_hidden_keys,
 )
 
 B, H, Q, K, D, DV = 2, 3, 5, 7, 11, 13
@@ -37,7 +37,7 @@ def test_attention_by_hand():
 def test_attention_to_oneself_by_hand():
     x = torch.tensor([[[0.0], [1.0]]])
     e = math.e
-    assert itself(x).flatten().tolist() == pytest.approx([0.5, e / (1 + e)])
+    assert self_attention(x).flatten().tolist() == pytest.approx([0.5, e / (1 + e)])
 
 
 def test_weights_by_hand():
@@ -70,24 +70,24 @@ def test_log_probability_by_hand():
 
 def test_visible_by_hand(qkv):
     q, k, _ = qkv
-    assert visible(q, k, None) is None
-    assert visible(q, k, rules.causal).shape == (1, 1, Q, K)
-    assert visible(q, k, rules.causal)[0, 0, :, -1].tolist() == [False] * 4 + [True]
+    assert dense_mask(q, k, None) is None
+    assert dense_mask(q, k, rules.causal).shape == (1, 1, Q, K)
+    assert dense_mask(q, k, rules.causal)[0, 0, :, -1].tolist() == [False] * 4 + [True]
 
 
 def test_addend_is_as_small_as_can_be(qkv):
     q, k, _ = qkv
     bias = torch.ones(K)
-    assert addend(q, k, bias) is bias
-    assert addend(q, k, biases.alibi(H)).shape[-3:] == (H, Q, K)
+    assert dense_bias(q, k, bias) is bias
+    assert dense_bias(q, k, biases.alibi(H)).shape[-3:] == (H, Q, K)
 
 
 def test_what_is_hidden_or_blind_is_zeroed_by_hand():
     x = torch.tensor([[[[1.0], [math.nan]]]])
     seen = torch.tensor([[[[True, False], [False, False]]]])
-    assert without_hidden(x, seen).flatten().tolist() == [1, 0]
-    assert without_blind(x, seen).flatten().tolist() == [1, 0]
-    assert without_hidden(x, None) is x and without_blind(x, None) is x
+    assert without_hidden_keys(x, seen).flatten().tolist() == [1, 0]
+    assert without_blind_queries(x, seen).flatten().tolist() == [1, 0]
+    assert without_hidden_keys(x, None) is x and without_blind_queries(x, None) is x
 
 
 def test_attention_is_pytorch_s(qkv):

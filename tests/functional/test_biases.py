@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import attend, biases, logits, scores
-from regard.functional.biases import added, buckets, placed
+from regard.functional.biases import bias_tensor, bind, distance_buckets
 from tests.mechanisms import BIASES, Sizes, asked
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
@@ -17,7 +17,7 @@ PUBLISHED = {
 
 
 def test_alibi_by_hand():
-    drawn = added(biases.alibi(8), 1, 8, 2, 3).expand(1, 8, 2, 3)
+    drawn = bias_tensor(biases.alibi(8), 1, 8, 2, 3).expand(1, 8, 2, 3)
     assert drawn[0, 0].tolist() == [[-0.5, 0.0, -0.5], [-1.0, -0.5, 0.0]]
     assert drawn[0, 2, 1].tolist() == [-0.25, -0.125, 0.0]
 
@@ -29,17 +29,19 @@ def test_alibi_has_the_published_slopes(heads):
 
 def test_relative_by_hand():
     # ahead=False: distances 0 and 1 have their own buckets, then come two that grow
-    bias = biases.relative(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), ahead=False, farthest=8)
-    assert added(bias, 1, 1, 1, 9).flatten().tolist() == [4, 4, 4, 4, 4, 3, 3, 2, 1]
+    bias = biases.relative(
+        torch.tensor([[1.0, 2.0, 3.0, 4.0]]), bidirectional=False, max_distance=8
+    )
+    assert bias_tensor(bias, 1, 1, 1, 9).flatten().tolist() == [4, 4, 4, 4, 4, 3, 3, 2, 1]
 
 
-@pytest.mark.parametrize("ahead", [True, False])
-@pytest.mark.parametrize("count, farthest", [(32, 128), (8, 20)])
-def test_buckets_are_those_of_t5(ahead, count, farthest):
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("count, max_distance", [(32, 128), (8, 20)])
+def test_buckets_are_those_of_t5(bidirectional, count, max_distance):
     t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
     apart = torch.arange(-300, 301)
-    theirs = t5.T5Attention._relative_position_bucket(apart, ahead, count, farthest)
-    assert torch.equal(buckets(apart, count, ahead, farthest), theirs)
+    theirs = t5.T5Attention._relative_position_bucket(apart, bidirectional, count, max_distance)
+    assert torch.equal(distance_buckets(apart, count, bidirectional, max_distance), theirs)
 
 
 def test_a_tensor_is_not_shifted():
@@ -51,8 +53,8 @@ def test_a_tensor_is_not_shifted():
 @pytest.mark.parametrize("name", BIASES)
 def test_a_bias_asked_for_single_places_says_the_same(name):
     s = Sizes()
-    bias = placed(asked(s, bias=name).named["bias"], *s.full)
-    whole = added(bias, *s.full).expand(s.full)
+    bias = bind(asked(s, bias=name).named["bias"], *s.full)
+    whole = bias_tensor(bias, *s.full).expand(s.full)
     for b, h, q, k in [(0, 0, 0, 0), (1, 2, 4, 6), (1, 0, 3, 2)]:
         one = bias(*map(torch.tensor, (b, h, q + K - Q, k)))
         assert one.item() == pytest.approx(whole[b, h, q, k].item())
@@ -86,8 +88,8 @@ WRONG = {
     "relative: expected a table of N >= 4 buckets, got N=3": (
         lambda: biases.relative(torch.ones(H, 3))
     ),
-    "relative: expected farthest > 4, the distances with a bucket of their own, got 4": (
-        lambda: biases.relative(torch.ones(H, 8), ahead=False, farthest=4)
+    "relative: expected max_distance > 4, the distances with a bucket of their own, got 4": (
+        lambda: biases.relative(torch.ones(H, 8), bidirectional=False, max_distance=4)
     ),
     "attend: expected bias as a float tensor, got a tensor of bool": (
         lambda: torch.ones(Q, K).bool()
@@ -115,6 +117,6 @@ def test_slopes_are_exact_in_float64():
 def test_a_table_in_half_precision_has_a_gradient_that_is_summed_in_float32():
     table = torch.zeros(1, 4, dtype=torch.bfloat16, requires_grad=True)
     q = torch.zeros(1, 1, 64, 2, dtype=torch.bfloat16)
-    logits(q, q, bias=biases.relative(table, farthest=2)).sum().backward()
+    logits(q, q, bias=biases.relative(table, max_distance=2)).sum().backward()
     # so many pairs share a bucket; one after the other, bfloat16 counts no farther than 256
     assert table.grad is not None and table.grad.tolist() == [[64, 2016, 0, 2016]]

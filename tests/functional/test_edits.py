@@ -9,27 +9,27 @@ from torch.testing import assert_close
 
 from regard import edits, rules, scores, selects
 from regard.functional import attention as plain
-from regard.functional.call import checked, heard
+from regard.functional.call import build_call, zero_ablated_heads
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
 INF = float("inf")
 
 
 def asked(**named):
-    return checked(torch.randn(B, H, Q, D), torch.randn(B, H, K, D), None, **named)
+    return build_call(torch.randn(B, H, Q, D), torch.randn(B, H, K, D), None, **named)
 
 
 def row(*weights):
     """A call of one query whose softmax gives these weights."""
     logs = torch.tensor([[[weights]]]).log()
-    return checked(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, len(weights), 1), None, bias=logs)
+    return build_call(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, len(weights), 1), None, bias=logs)
 
 
 def weights(call):
     found = plain.weights(
         call.q, call.k, score=call.score, select=call.select, rule=call.rule, bias=call.bias
     )
-    return heard(call, found)
+    return zero_ablated_heads(call, found)
 
 
 def of_one(call):
@@ -37,7 +37,7 @@ def of_one(call):
 
 
 def later(call, begun):
-    return replace(call, begun=begun)
+    return replace(call, first_query=begun)
 
 
 # What changes nothing.
@@ -189,7 +189,7 @@ def test_gradients_are_right(change):
     q, k = (torch.randn(1, 2, n, 3, dtype=torch.float64).requires_grad_() for n in (3, 4))
     rule = rules.causal
     assert torch.autograd.gradcheck(
-        lambda q, k: weights(change(checked(q, k, None, rule=rule))), (q, k)
+        lambda q, k: weights(change(build_call(q, k, None, rule=rule))), (q, k)
     )
 
 
@@ -210,7 +210,10 @@ WRONG = [
     (lambda: edits.force(-3, 1, 0.5), "force: expected whole queries >= 0, got -3"),
     (lambda: edits.score(scores.Additive), "score: expected a callable .*, got .*Additive"),
     (lambda: edits.select(selects.TopK), "select: expected a callable on scores, got .*TopK"),
-    (lambda: edits.chain(edits.Heat), "chain: expected a callable from Call to Call, got .*Heat"),
+    (
+        lambda: edits.chain(edits.Temperature),
+        "chain: expected a callable from Call to Call, got .*Temperature",
+    ),
 ]
 
 
@@ -238,19 +241,19 @@ def test_what_is_not_there_is_refused_when_it_is_known(change, words):
 def test_a_key_that_may_still_come_is_waited_for(change, begun):
     call = later(asked(), begun)
     assert change(call) is call
-    query = 2 if isinstance(change, edits.Force) else -1
-    assert edits.farthest(edits.chain(change, edits.heat(2.0))) == (query, 9)
+    query = 2 if isinstance(change, edits.ForcedWeight) else -1
+    assert edits.largest_indices(edits.chain(change, edits.heat(2.0))) == (query, 9)
 
 
 @pytest.mark.parametrize("change", [edits.hide([(9, 13)]), edits.force(9, 13, 0.0)])
 def test_keys_are_counted_from_where_the_cache_began(change):
-    found = weights(change(replace(asked(), begun=8, first_key=10)))
+    found = weights(change(replace(asked(), first_query=8, first_key=10)))
     assert not found[:, :, 1, 3].any() and found[:, :, [0, 2, 3, 4]].all()
 
 
 @pytest.mark.parametrize("change", [edits.hide([(None, 3)]), edits.force(None, 3, 0.0)])
 def test_a_key_that_a_cache_let_go_is_not_there_any_more(change):
-    call = replace(asked(), begun=8, first_key=4)
+    call = replace(asked(), first_query=8, first_key=4)
     assert change(call) is call
 
 

@@ -40,11 +40,11 @@ def test_divergence_is_the_mean_of_both_directions_of_kl():
     kinds = {"log_target": True, "reduction": "none"}
     a, b = p.log_softmax(-1), q.log_softmax(-1)
     both = (F.kl_div(a, b, **kinds) + F.kl_div(b, a, **kinds)).sum(-1) / 2
-    assert_close(losses.divergence(p, q), both)
+    assert_close(losses.symmetric_kl(p, q), both)
 
 
 def test_equal_predictions_do_not_diverge():
-    assert losses.divergence(drawn(B, T, V), drawn(B, T, V) + 7).abs().max() < 1e-6
+    assert losses.symmetric_kl(drawn(B, T, V), drawn(B, T, V) + 7).abs().max() < 1e-6
 
 
 def test_a_draw_that_cost_less_than_the_baseline_becomes_likelier():
@@ -59,4 +59,6 @@ def test_a_draw_that_cost_less_than_the_baseline_becomes_likelier():
     "kept, expected", [([[True, False], [True, False]], 2.0), ([[False] * 2] * 2, 0.0)]
 )
 def test_a_mean_is_over_what_is_kept(kept, expected):
-    assert losses.mean(torch.tensor([[1.0, 9.0], [3.0, 9.0]]), torch.tensor(kept)) == expected
+    assert (
+        losses.masked_mean(torch.tensor([[1.0, 9.0], [3.0, 9.0]]), torch.tensor(kept)) == expected
+    )

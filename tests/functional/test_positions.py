@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from regard.functional.positions import (
-    added,
+    add_positions,
     check_layout,
-    concatenated,
-    counted,
+    concat_positions,
     distances,
+    position_range,
     rotary,
     sinusoidal,
 )
@@ -49,7 +49,7 @@ def test_each_row_may_start_at_its_own():
     rows = sinusoidal(3, E, start=torch.tensor([10, 4]))
     assert torch.equal(rows[0], sinusoidal(3, E, start=10))
     assert torch.equal(rows[1], sinusoidal(3, E, start=4))
-    assert counted(2, 3).tolist() == counted(torch.tensor(2), 3).tolist() == [2, 3, 4]
+    assert position_range(2, 3).tolist() == position_range(torch.tensor(2), 3).tolist() == [2, 3, 4]
 
 
 @pytest.mark.parametrize("length, width", [(-1, 4), (3, 0)])
@@ -60,12 +60,12 @@ def test_sinusoidal_refuses_no_width(length, width):
 
 def test_added_by_hand():
     x, table = torch.ones(1, 2, 2), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    assert added(x, table).tolist() == [[[2, 3], [4, 5]]]
+    assert add_positions(x, table).tolist() == [[[2, 3], [4, 5]]]
 
 
 def test_concatenated_keeps_both_sides_whole():
     x, table = torch.randn(B, Q, E), torch.randn(Q, P)
-    out = concatenated(x, table)
+    out = concat_positions(x, table)
     assert out.shape == (B, Q, E + P)
     assert torch.equal(out[..., :E], x) and torch.equal(out[1, :, E:], table)
 

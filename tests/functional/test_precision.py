@@ -8,13 +8,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from regard.functional.precision import (
     cast_finite,
-    lowered,
     no_autocast,
     tanh,
-    wide,
+    to_autocast,
+    to_float32,
     without_autocast,
 )
-from regard.onednn import MIN_TANH_COUNT
+from regard.runtime.onednn import MIN_TANH_COUNT
 
 # So many that oneDNN takes their tanh, where there is one.
 MANY = MIN_TANH_COUNT + 41
@@ -23,21 +23,21 @@ BOTH = (tanh, torch.tanh)
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_becomes_float32(dtype):
-    assert wide(torch.ones(3, dtype=dtype)).dtype == torch.float32
+    assert to_float32(torch.ones(3, dtype=dtype)).dtype == torch.float32
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_is_wide_stays_the_very_same_tensor(dtype):
     x = torch.ones(3, dtype=dtype)
-    assert wide(x) is x
+    assert to_float32(x) is x
 
 
 def test_autocast_lowers_all_but_float64_where_it_is_on():
     x, exact = torch.ones(3), torch.ones(3, dtype=torch.float64)
-    assert lowered(x) is x
+    assert to_autocast(x) is x
     with torch.autocast("cpu", torch.bfloat16):
-        assert lowered(x).dtype == torch.bfloat16
-        assert lowered(exact) is exact
+        assert to_autocast(x).dtype == torch.bfloat16
+        assert to_autocast(exact) is exact
 
 
 def test_autocast_does_not_reach_in():

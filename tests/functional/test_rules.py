@@ -6,7 +6,7 @@ from hypothesis import given
 from torch.nn.attention.flex_attention import create_mask, flex_attention
 
 from regard import attend, rules, use_backend
-from regard.functional.rules import band, dense, draw, parts, placed, places, seen
+from regard.functional.rules import band, bind, dense, draw, index_grid, leaf_rules, mask_tensor
 from tests.mechanisms import RULES, Sizes, asked, grown, mask, sizes, trees
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
@@ -85,7 +85,7 @@ def test_both_is_and_either_is_or(s, one, two):
 
 @given(sizes(B=2, Q=5, K=7), trees())
 def test_a_rule_asked_for_single_places_says_the_same(s, tree):
-    rule = placed(grown(tree, s), *s.full)
+    rule = bind(grown(tree, s), *s.full)
     whole = dense(rule, *s.full)
     for b, h, q, k in [(0, 0, 0, 0), (1, s.H - 1, 4, 6), (1, 0, 3, 2)]:
         one = rule(*map(torch.tensor, (b, h, q + s.K - s.Q, k)))
@@ -94,9 +94,9 @@ def test_a_rule_asked_for_single_places_says_the_same(s, tree):
 
 @given(sizes(K=13), trees())
 def test_nothing_is_seen_outside_of_the_band(s, tree):
-    rule = placed(grown(tree, s), *s.full)
+    rule = bind(grown(tree, s), *s.full)
     back, ahead = band(rule)
-    _, _, q, k = places(*s.full)
+    _, _, q, k = index_grid(*s.full)
     assert not (dense(rule, *s.full) & ((k < q - back) | (k > q + ahead))).any()
 
 
@@ -104,7 +104,7 @@ def test_nothing_is_seen_outside_of_the_band(s, tree):
 def test_a_rule_is_a_mask_mod_of_flex_attention(name):
     s = Sizes(Q=K)  # where Q = K, positions are indices
     call = asked(s, rule=name)
-    rule = placed(call.named["rule"], *s.full)
+    rule = bind(call.named["rule"], *s.full)
     hidden = ~create_mask(rule, *s.full, device="cpu")
     assert torch.equal(~hidden, dense(rule, *s.full))
 
@@ -121,14 +121,14 @@ def test_flex_attention_takes_our_rule_as_it_is():
 
 
 def test_a_rule_is_spelled_out_no_larger_than_it_must_be():
-    assert seen(rules.causal, B, H, Q, K).shape == (Q, K)
-    assert seen(placed(mask(B, 1, 1, K), B, H, Q, K), B, H, Q, K).shape == (B, 1, 1, K)
+    assert mask_tensor(rules.causal, B, H, Q, K).shape == (Q, K)
+    assert mask_tensor(bind(mask(B, 1, 1, K), B, H, Q, K), B, H, Q, K).shape == (B, 1, 1, K)
 
 
 def test_parts_are_the_simple_rules_within():
     near, at = rules.window(1), rules.at(rules.causal, torch.tensor([0]))
-    assert parts(rules.either(rules.both(near, rules.causal), at)) == [near, rules.causal, at]
-    assert parts(None) == []
+    assert leaf_rules(rules.either(rules.both(near, rules.causal), at)) == [near, rules.causal, at]
+    assert leaf_rules(None) == []
 
 
 def test_rules_without_tensors_are_equal_when_they_say_the_same():

@@ -9,7 +9,7 @@ from torch.autograd import gradcheck
 from torch.nn import functional as F
 
 from regard import attend, logits, look, rules, scores, use_backend, weigh
-from regard.functional.scores import folds, known, picked
+from regard.functional.scores import DOT_PRODUCT_SCORES, KNOWN_SCORES, index_rows
 from tests.mechanisms import SCORES, Sizes, asked
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
@@ -116,7 +116,7 @@ def test_a_part_of_factors_is_the_score_of_some_queries_of_one_head(shared):
     tables = (torch.randn(shared, 5, D), torch.randn(shared, D), torch.randn(shared, 5))
     q, k, queries = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.tensor([4, 0, 3])
     for score in (scores.Factors(True, *tables), scores.Factors(True, *tables, torch.arange(Q))):
-        part = score.part(1, 2, queries, K - Q)(q[1:, 2:, queries], k[1:, 2:])
+        part = score.restrict_to_rows(1, 2, queries, K - Q)(q[1:, 2:, queries], k[1:, 2:])
         assert torch.allclose(part[0, 0], score(q, k)[1, 2, queries], atol=1e-5)
 
 
@@ -195,7 +195,7 @@ def test_scores_run_in_float32_at_least():
 def test_a_fold_is_the_score_as_a_plain_dot_product(name):
     call = asked(Sizes(), score=name)
     score = call.named["score"]
-    if not isinstance(score, folds):
+    if not isinstance(score, DOT_PRODUCT_SCORES):
         pytest.skip("does not fold")
     q, k, scale = score.fold(call.q, call.k)
     assert torch.allclose(q @ k.mT * scale, score(call.q, call.k), atol=1e-5)
@@ -205,17 +205,17 @@ def test_a_fold_is_the_score_as_a_plain_dot_product(name):
 def test_a_part_is_the_score_of_some_queries_of_one_head(name):
     call = asked(Sizes(), score=name)
     score, queries = call.named["score"], torch.tensor([4, 0, 3])
-    if not isinstance(score, known):
+    if not isinstance(score, KNOWN_SCORES):
         pytest.skip("has no parts")
-    part = score.part(1, 2, queries, K - Q)(call.q[1:, 2:, queries], call.k[1:, 2:])
+    part = score.restrict_to_rows(1, 2, queries, K - Q)(call.q[1:, 2:, queries], call.k[1:, 2:])
     assert torch.allclose(part[0, 0], score(call.q, call.k)[1, 2, queries], atol=1e-5)
 
 
 def test_what_is_picked_broadcasts_as_before():
     queries = torch.tensor([4, 0])
-    assert picked(torch.arange(Q), 1, 2, queries).tolist() == [[[4, 0]]]
-    assert picked(torch.arange(H)[:, None], 1, 2, queries).tolist() == [[[2]]]
-    assert picked(torch.tensor(7), 1, 2, queries).tolist() == [[[7]]]
+    assert index_rows(torch.arange(Q), 1, 2, queries).tolist() == [[[4, 0]]]
+    assert index_rows(torch.arange(H)[:, None], 1, 2, queries).tolist() == [[[2]]]
+    assert index_rows(torch.tensor(7), 1, 2, queries).tolist() == [[[7]]]
 
 
 WRONG = {

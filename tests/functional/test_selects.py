@@ -7,7 +7,7 @@ import torch
 from torch.autograd import gradcheck
 
 from regard import attend, selects, weigh
-from regard.functional.selects import HIDDEN, Drawn, local
+from regard.functional.selects import HIDDEN, DrawnKeys, is_position_independent
 from tests.mechanisms import DRAWN, LOSSY, SELECTS, Sizes
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
@@ -49,7 +49,7 @@ def test_gaussian_by_hand():
 
 def test_drawn_by_hand():
     index = torch.tensor([[[1, -1]]])
-    assert Drawn(index)(torch.zeros(1, 1, 2, 3))[0, 0].tolist() == [[0, 1, 0], [0, 0, 0]]
+    assert DrawnKeys(index)(torch.zeros(1, 1, 2, 3))[0, 0].tolist() == [[0, 1, 0], [0, 0, 0]]
 
 
 def test_sparsemax_is_the_nearest_point_of_the_simplex():
@@ -162,8 +162,10 @@ def test_draws_have_the_frequencies_of_softmax():
 
 def test_a_generator_brings_a_draw_back():
     scores = torch.randn(B, H, 50, K)
-    again = [selects.sampled(torch.Generator().manual_seed(7)).draw(scores) for _ in range(2)]
-    other = selects.sampled(torch.Generator().manual_seed(8)).draw(scores)
+    again = [
+        selects.sampled(torch.Generator().manual_seed(7)).sample_keys(scores) for _ in range(2)
+    ]
+    other = selects.sampled(torch.Generator().manual_seed(8)).sample_keys(scores)
     assert torch.equal(*again) and not torch.equal(again[0], other)
 
 
@@ -177,14 +179,16 @@ def test_a_draw_moves_its_generator_on():
 def test_a_local_select_does_not_care_where_keys_stand(name):
     select, scores, order = SELECTS[name](Sizes()), torch.randn(B, H, Q, K), torch.randperm(K)
     moved = torch.allclose(select(scores)[..., order], select(scores[..., order]), atol=1e-6)
-    assert moved or not local(select)
+    assert moved or not is_position_independent(select)
 
 
-@pytest.mark.parametrize("made", [Drawn(torch.randint(0, K, (B, H, Q))), None], ids=["drawn", "g"])
+@pytest.mark.parametrize(
+    "made", [DrawnKeys(torch.randint(0, K, (B, H, Q))), None], ids=["drawn", "g"]
+)
 def test_a_part_is_the_select_of_some_queries_of_one_head(made):
     select = made or SELECTS["gaussian"](Sizes())
     scores, queries = torch.randn(B, H, Q, K), torch.tensor([4, 0])
-    part = select.part(1, 2, queries)(scores[1:, 2:, queries])
+    part = select.restrict_to_rows(1, 2, queries)(scores[1:, 2:, queries])
     assert torch.allclose(part[0, 0], select(scores)[1, 2, queries])
 
 

@@ -12,11 +12,14 @@ import torch
 from torch import Tensor
 
 from regard import attend, scores
-from regard.functional.call import spread
-from regard.functional.rules import Rule, dense, placed
-from regard.kernels import additive, additive_launch, additive_plan, seen
-from regard.kernels.additive_plan import Plan, Tile
-from regard.kernels.seen import Seen
+from regard.functional.call import repeat_kv_heads
+from regard.functional.rules import Rule, bind, dense
+from regard.kernels import mask_spec
+from regard.kernels.additive import api as additive
+from regard.kernels.additive import launch as additive_launch
+from regard.kernels.additive import plan as additive_plan
+from regard.kernels.additive.plan import Plan, Tile
+from regard.kernels.mask_spec import MaskSpec
 
 # How the kernels run on CPU tensors: through Triton's interpreter, which tests/conftest.py switches
 # on where there is no card. On a card test_additive_gpu.py runs them.
@@ -30,9 +33,15 @@ QUIET = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 @contextmanager
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tiles of 32 queries and 16 keys, factors packed and bands gone through for calls so small."""
-    change(monkeypatch, MANY=0, LITTLE=0, tile=Tile(1, 1, 2, 1), launch=_roomy(Plan.launch))
+    change(
+        monkeypatch,
+        TENSOR_CORE_MIN_TERMS=0,
+        SMALL_MAX_LENGTH=0,
+        tile=Tile(1, 1, 2, 1),
+        launch=_roomy(Plan.launch),
+    )
     yield
-    additive_plan._plan.cache_clear()
+    additive_plan._make_plan.cache_clear()
 
 
 def _roomy(run: Callable[..., None]) -> Callable[..., None]:
@@ -55,7 +64,7 @@ def change(monkeypatch: pytest.MonkeyPatch, **constants: Any) -> None:
     for name, value in constants.items():
         homes = (Plan, additive_plan, additive_launch)
         monkeypatch.setattr(next(x for x in homes if hasattr(x, name)), name, value)
-    additive_plan._plan.cache_clear()
+    additive_plan._make_plan.cache_clear()
 
 
 def inputs(
@@ -74,10 +83,10 @@ def inputs(
     return [torch.randn(shape).to(**made) if made else torch.randn(shape) for shape in shapes]
 
 
-def sight(rule: Rule | Tensor | None, q: Tensor, k: Tensor) -> Seen:
+def sight(rule: Rule | Tensor | None, q: Tensor, k: Tensor) -> MaskSpec:
     """The rule as the kernels take it."""
     full = (*q.shape[:3], k.shape[2])
-    return seen.of(None if rule is None else placed(rule, *full), q, k)
+    return mask_spec.from_rule(None if rule is None else bind(rule, *full), q, k)
 
 
 def fused(
@@ -90,7 +99,7 @@ def fused(
     rule: Rule | Tensor | None = None,
 ) -> Tensor:
     """What the kernels say is read."""
-    return additive.attention(q, k, v, vector=vector, seen=sight(rule, q, k), bias=bias)
+    return additive.attention(q, k, v, vector=vector, spec=sight(rule, q, k), bias=bias)
 
 
 def plain(
@@ -104,7 +113,7 @@ def plain(
 ) -> Tensor:
     """Additive attention as one writes it, all of it in the dtype of its inputs."""
     scores = plain_scores(q, k, vector, bias)
-    v = spread(v, q.shape[1])
+    v = repeat_kv_heads(v, q.shape[1])
     if rule is None:
         return scores.softmax(-1) @ v
     shown = dense(rule, *scores.shape, device=q.device)
@@ -115,7 +124,7 @@ def plain(
 
 def plain_scores(q: Tensor, k: Tensor, vector: Tensor, bias: Tensor | None = None) -> Tensor:
     """`vector · tanh(q + k)`, plus the bias, in the dtype of q."""
-    k = spread(k, q.shape[1])
+    k = repeat_kv_heads(k, q.shape[1])
     hidden = torch.tanh(q[:, :, :, None] + k[:, :, None])  # (B, H, Q, K, D)
     scores = (hidden @ vector.to(q)[:, None, :, None])[..., 0]
     return scores if bias is None else scores + bias.to(q)

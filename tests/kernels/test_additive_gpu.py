@@ -12,9 +12,10 @@ import triton.language as tl
 
 import regard
 from regard import rules, scores
-from regard.kernels import additive, additive_plan
-from regard.kernels.additive_scores import tanh
-from regard.kernels.seen import Seen
+from regard.kernels.additive import api as additive
+from regard.kernels.additive import plan as additive_plan
+from regard.kernels.additive.triton.scores import tanh
+from regard.kernels.mask_spec import MaskSpec
 from tests.kernels.calls import (
     change,
     compiled_and_not,
@@ -46,9 +47,9 @@ RULES = {
 @pytest.fixture(autouse=True)
 def packed(monkeypatch):
     """Factors are packed for tensor cores, though calls are small; no launch is remembered."""
-    change(monkeypatch, MANY=0)
+    change(monkeypatch, TENSOR_CORE_MIN_TERMS=0)
     yield
-    additive_plan._plan.cache_clear()
+    additive_plan._make_plan.cache_clear()
 
 
 @triton.jit
@@ -90,7 +91,7 @@ def test_errs_no_more_than_plain_pytorch(dtype, Q, K):
 
 @pytest.mark.parametrize("dtype", [HALF, HALF16], ids=str)
 def test_errs_no_more_than_plain_where_packing_factors_does_not_pay(dtype, monkeypatch):
-    change(monkeypatch, MANY=1 << 60)
+    change(monkeypatch, TENSOR_CORE_MIN_TERMS=1 << 60)
     assert_as_good_as(fused, plain, *made(Dv=64, dtype=dtype))
 
 
@@ -98,7 +99,7 @@ def test_errs_no_more_than_plain_where_packing_factors_does_not_pay(dtype, monke
 @pytest.mark.parametrize("D", [40, 512])
 def test_a_backward_in_one_launch_errs_no_more_than_plain(D, dtype):
     call = made(3, 2, 33, 64, D, Dv=200, dtype=dtype)
-    assert additive_plan.planned(*call[:3], None, call[3], Seen(), None)[1].little
+    assert additive_plan.plan_call(*call[:3], None, call[3], MaskSpec(), None)[1].small_tile
     assert_as_good_as(fused, plain, *call)
 
 
@@ -183,7 +184,7 @@ def test_log_probability_errs_no_more_than_plain(dtype):
     index = torch.randint(K, (B, H, Q), device="cuda")
 
     def ours(q, k, vector):
-        return additive.log_probability(q, k, index, vector=vector, seen=Seen())
+        return additive.log_probability(q, k, index, vector=vector, spec=MaskSpec())
 
     def theirs(q, k, vector):
         return plain_scores(q, k, vector).log_softmax(-1).gather(-1, index[..., None])[..., 0]
@@ -248,7 +249,7 @@ def test_a_choice_that_may_not_be_seen_is_impossible_and_has_no_gradient():
     q, k, _, vector = (x.requires_grad_() for x in made(Dv=64))
     index = torch.arange(Q, device="cuda").expand(B, H, Q) % 2
     seen = sight(torch.arange(K, device="cuda") > 0, q, k)
-    chosen = additive.log_probability(q, k, index, vector=vector, seen=seen)
+    chosen = additive.log_probability(q, k, index, vector=vector, spec=seen)
     assert torch.equal(chosen == -torch.inf, index == 0)
     dq, *others = torch.autograd.grad(chosen.sum(), (q, k, vector))
     assert (dq[:, :, ::2] == 0).all() and all(x.isfinite().all() for x in others)
@@ -265,14 +266,14 @@ def test_the_same_call_gives_the_same_bits(dtype, Q):
 def test_few_queries_read_what_tiles_read(monkeypatch):
     call = made(2, 2, 3, 1000, Dv=64)
     few = fused(*call, rule=rules.window(500))
-    change(monkeypatch, FEW=0)
+    change(monkeypatch, DECODE_MAX_QUERIES=0)
     assert_near([few], [fused(*call, rule=rules.window(500))])
 
 
 def test_bands_of_queries_make_the_whole(monkeypatch):
     call = made(1, 2, 300, 130, Dv=64)
     whole = everything(*call, rule=rules.causal)
-    change(monkeypatch, SCRATCH=0, BOUNDS=(0.0, 0.0))
+    change(monkeypatch, SCRATCH_MIN_BYTES=0, SCRATCH_RATIO_BOUNDS=(0.0, 0.0))
     assert_near(everything(*call, rule=rules.causal), whole)
 
 
@@ -372,7 +373,7 @@ def test_gradients_may_lie_anywhere(reads):
         if reads:
             out = fused(q, k, v, vector)
         else:
-            out = additive.log_probability(q, k, index, vector=vector, seen=Seen())
+            out = additive.log_probability(q, k, index, vector=vector, spec=MaskSpec())
         moved = torch.cat([out.new_zeros(lead), out.flatten()])
         grads.append(torch.autograd.grad(moved.square().sum(), (q, k, vector)))
     assert_near(*grads)

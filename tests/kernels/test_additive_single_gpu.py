@@ -6,9 +6,9 @@ import torch
 pytest.importorskip("triton")
 
 from regard import rules
-from regard.kernels import additive_plan
-from regard.kernels.additive_plan import planned
-from regard.kernels.seen import Seen
+from regard.kernels.additive import plan as additive_plan
+from regard.kernels.additive.plan import plan_call
+from regard.kernels.mask_spec import MaskSpec
 from tests.kernels.calls import change, compiled_and_not, everything, fused, inputs, plain
 from tests.oracle import assert_as_good_as
 
@@ -33,9 +33,9 @@ RULES = {
 @pytest.fixture(autouse=True)
 def planned_anew():
     """No launch is remembered."""
-    additive_plan._plan.cache_clear()
+    additive_plan._make_plan.cache_clear()
     yield
-    additive_plan._plan.cache_clear()
+    additive_plan._make_plan.cache_clear()
 
 
 def slack(dtype):
@@ -52,7 +52,7 @@ def step(B, K, D=256, *, H=1, Dv=512, dtype=HALF):
 def test_errs_no_more_than_plain_pytorch(dtype, B, K):
     call = step(B, K, dtype=dtype)
     assert_as_good_as(fused, plain, *call)
-    assert "single" in planned(*call[:3], None, call[3], Seen(), None)[1].kernels
+    assert "single" in plan_call(*call[:3], None, call[3], MaskSpec(), None)[1].kernels
 
 
 @EACH
@@ -131,7 +131,7 @@ def test_the_same_call_gives_the_same_bits(dtype, B, K):
 def test_it_gives_what_bands_give(B, K, monkeypatch):
     call = step(B, K)
     alone = everything(*call)
-    change(monkeypatch, single=None)
+    change(monkeypatch, single_query_block=None)
     for mine, other in zip(alone, everything(*call), strict=True):
         torch.testing.assert_close(mine, other, atol=3e-2, rtol=3e-2)
 

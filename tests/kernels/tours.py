@@ -2,9 +2,9 @@
 
 import torch
 
-from regard.functional.pointing import taken
-from regard.kernels.tour_sizes import Sizes, Tables
-from regard.layers.touring import Places, Touring
+from regard.functional.pointing_rules import visit_steps
+from regard.kernels.tour.types import Sizes, Tables
+from regard.layers.tour_decoder import PointTables, TourDecoder
 
 B, N, S, E, H = 3, 13, 5, 32, 2
 LENGTHS = torch.tensor([13, 7, 11])
@@ -24,7 +24,7 @@ def starts(points: int = N) -> torch.Tensor:
 
 def when(tours: torch.Tensor, points: int = N) -> torch.Tensor:
     """At which step of each tour each point is taken."""
-    return taken((tours + 1).flatten(0, 1), points + 1)[:, 1:].view(B, -1, points)
+    return visit_steps((tours + 1).flatten(0, 1), points + 1)[:, 1:].view(B, -1, points)
 
 
 def sizes(clip: float = 10.0) -> Sizes:
@@ -33,7 +33,7 @@ def sizes(clip: float = 10.0) -> Sizes:
 
 def likely(made: Tables, clip: float = 10.0) -> torch.Tensor:
     """How likely each point comes second in tours that begin at point 0 (B, points)."""
-    touring, zero = Touring(E, H, clip=clip), torch.zeros(B, 1, dtype=torch.long)
-    places, points = Places(*made[:6], made.lengths), made.keys.shape[1]
+    touring, zero = TourDecoder(E, H, clip=clip), torch.zeros(B, 1, dtype=torch.long)
+    places, points = PointTables(*made[:6], made.lengths), made.keys.shape[1]
     left = torch.arange(points).expand(B, 1, points) > 0
     return touring(places, touring.queries(places, zero, zero), left).softmax(-1)[:, 0].detach()

@@ -14,7 +14,7 @@ B, Q, K, E, H = 2, 5, 7, 12, 3
 # Reading Python and tracing gradients is what can fail; a few generate code as well.
 TRACED = "aot_eager"
 LAYERS = {
-    "multi_head": (layers.MultiHead(E, H, kv_heads=1, turn=layers.Rotary()), 2),
+    "multi_head": (layers.MultiHead(E, H, kv_heads=1, rotary=layers.Rotary()), 2),
     "additive_score": (layers.MultiHead(E, H, score=layers.AdditiveScore(H, 4)), 2),
     "cosine_score": (layers.MultiHead(E, H, score=layers.CosineScore(H)), 2),
     "general_score": (layers.MultiHead(E, H, score=layers.GeneralScore(H, 4)), 2),
@@ -67,7 +67,7 @@ def test_code_is_generated_for_multi_head():
 
 @torch.no_grad()
 def test_a_growing_cache_is_one_graph():
-    layer, x = layers.MultiHead(E, H, turn=layers.Rotary()), torch.randn(B, K, E)
+    layer, x = layers.MultiHead(E, H, rotary=layers.Rotary()), torch.randn(B, K, E)
     cache, step = layer.keys(x[:, :3]), torch.compile(layer.step, fullgraph=True, backend=TRACED)
     out, longer = step(x[:, 3:], cache)
     assert len(longer) == K
@@ -77,8 +77,8 @@ def test_a_growing_cache_is_one_graph():
 @pytest.mark.parametrize("backend", [TRACED, "inductor"])
 @torch.no_grad()
 def test_steps_with_a_static_cache_are_compiled_once(backend):
-    layer, x = layers.MultiHead(E, H, turn=layers.Rotary()), torch.randn(B, K, E)
-    cache, outs = layer.start(B).fixed(K + 2), []
+    layer, x = layers.MultiHead(E, H, rotary=layers.Rotary()), torch.randn(B, K, E)
+    cache, outs = layer.start(B).to_static(K + 2), []
     step = torch.compile(layer.step, fullgraph=True, backend=backend)
     torch._dynamo.utils.counters.clear()
     for part in x.split(1, 1):
@@ -91,7 +91,7 @@ def test_steps_with_a_static_cache_are_compiled_once(backend):
 @torch.no_grad()
 def test_steps_of_a_decoder_block_are_compiled_once():
     block, x, memory = layers.DecoderBlock(E, H, 11), torch.randn(B, K, E), torch.randn(B, Q, E)
-    cache, keys, outs = block.start(B).fixed(K + 2), block.cross.keys(memory), []
+    cache, keys, outs = block.start(B).to_static(K + 2), block.cross.keys(memory), []
     step = torch.compile(block.step, fullgraph=True, backend=TRACED)
     torch._dynamo.utils.counters.clear()
     for part in x.split(1, 1):

@@ -29,7 +29,7 @@ def energies(layer, x, memory, features):
 
 def test_coverage_goes_by_the_sum_of_all_weights():
     layer, memory = Coverage(E, M, W), torch.randn(B, K, M)
-    past, total = layer.begin(memory), torch.zeros(B, K)
+    past, total = layer.init_past(memory), torch.zeros(B, K)
     for x in torch.randn(4, B, 1, E):
         context, past = layer(x, memory, past=past)
         for b in range(B):
@@ -41,7 +41,7 @@ def test_coverage_goes_by_the_sum_of_all_weights():
 
 def test_location_awareness_goes_by_filters_over_the_weights_before():
     layer, memory = LAYERS["location_aware"](), torch.randn(B, K, M)
-    past, before = layer.begin(memory), torch.zeros(B, K)
+    past, before = layer.init_past(memory), torch.zeros(B, K)
     for x in torch.randn(4, B, 1, E):
         context, past = layer(x, memory, past=past)
         for b in range(B):
@@ -66,8 +66,8 @@ def test_keys_may_be_made_once(name):
 def test_a_bias_hides_the_padding(name):
     layer, x, memory = LAYERS[name](), torch.randn(B, 1, E), torch.randn(B, K, M)
     bias = torch.where(torch.arange(K) < 3, 0.0, -math.inf).expand(B, 1, 1, K)
-    context, past = layer(x, memory, past=layer.begin(memory), bias=bias)
-    short, its = layer(x, memory[:, :3], past=layer.begin(memory[:, :3]))
+    context, past = layer(x, memory, past=layer.init_past(memory), bias=bias)
+    short, its = layer(x, memory[:, :3], past=layer.init_past(memory[:, :3]))
     assert_close((context, past[:, :3]), (short, its))
     assert not past[:, 3:].any()
 
@@ -84,7 +84,7 @@ def test_a_look_sees_the_weights_that_read(name):
 @every
 def test_a_select_may_be_passed_and_is_what_is_remembered(name):
     layer, x, memory = LAYERS[name](), torch.randn(B, 1, E), torch.randn(B, K, M)
-    _, past = layer(x, memory, past=layer.begin(memory), select=selects.hard)
+    _, past = layer(x, memory, past=layer.init_past(memory), select=selects.hard)
     assert past.sum(1).tolist() == [1.0, 1.0] and past.max(1).values.tolist() == [1.0, 1.0]
 
 
@@ -94,7 +94,7 @@ def test_gradients_are_right_through_what_is_remembered(name):
     x, memory = torch.randn(2, 1, 1, E).double(), torch.randn(1, 3, M).double()
 
     def twice(x, memory, *_):
-        _, past = layer(x[0], memory, past=layer.begin(memory))
+        _, past = layer(x[0], memory, past=layer.init_past(memory))
         return layer(x[1], memory, past=past)[0]
 
     inputs = (x.requires_grad_(), memory.requires_grad_(), *layer.parameters())

@@ -1,6 +1,5 @@
 """Each token is thought about on its own."""
 
-import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -37,11 +36,3 @@ def test_dropout_is_for_training():
     assert not torch.equal(layer(x), layer(x))
     layer.eval()
     assert torch.equal(layer(x), layer(x))
-
-
-@pytest.mark.parametrize("activation", [F.relu, F.gelu])
-@torch.no_grad()
-def test_few_tokens_are_the_same_within(activation):
-    pytest.importorskip("triton")
-    layer, x = FeedForward(E, INNER, activation=activation), torch.randn(B, E)
-    assert_close(layer.within_few(x), activation(layer.inner(x)))

@@ -25,8 +25,8 @@ E = H * D
 STEPS = [[1] * K, [3, 1, 3], [K]]
 VARIANTS = {
     "plain": {},
-    "rotary": {"turn": Rotary(100.0)},
-    "grouped": {"kv_heads": 1, "turn": Rotary()},
+    "rotary": {"rotary": Rotary(100.0)},
+    "grouped": {"kv_heads": 1, "rotary": Rotary()},
     "relative": {"score": lambda: RelativeScore(H, D, 2)},
     "cosine": {"score": lambda: CosineScore(H, 3.0)},
     "location": {"score": lambda: LocationScore(H, D, 11)},
@@ -169,7 +169,7 @@ def test_steps_are_one_causal_forward(variant, steps):
     layer, x = layer_of(variant), torch.randn(B, K, E)
     expected = layer(x, rule=rules.causal)
     grown, cache = decoded(layer, x, layer.start(B), steps)
-    fixed, static = decoded(layer, x, layer.start(B).fixed(11), steps)
+    fixed, static = decoded(layer, x, layer.start(B).to_static(11), steps)
     assert_close(grown, expected)
     assert_close(fixed, expected)
     assert len(cache) == len(static) == K
@@ -183,7 +183,7 @@ def test_steps_know_where_they_stand_for_rules_and_biases(static):
     rule = rules.both(rules.either(rules.window(2), rules.prefix(1)), rules.documents(ids))
     bias = biases.alibi(H)
     expected = layer(x, rule=rules.both(rules.causal, rule), bias=bias)
-    cache = layer.start(B).fixed(11) if static else layer.start(B)
+    cache = layer.start(B).to_static(11) if static else layer.start(B)
     assert_close(decoded(layer, x, cache, [3, 1, 1, 2], rule=rule, bias=bias)[0], expected)
 
 
@@ -268,7 +268,7 @@ def test_padding_changes_nothing_not_even_if_it_is_nan():
 
 
 def test_the_future_does_not_leak():
-    layer, x = MultiHead(E, H, turn=Rotary()), torch.randn(B, Q, E)
+    layer, x = MultiHead(E, H, rotary=Rotary()), torch.randn(B, Q, E)
     changed = x.clone()
     changed[:, 3:] += 1
     before, after = layer(x, rule=rules.causal), layer(changed, rule=rules.causal)
@@ -284,7 +284,7 @@ def test_a_query_that_sees_nothing_gives_the_bias_of_the_output():
 
 
 def test_rotary_sees_distances_and_not_places():
-    layer, x = MultiHead(E, H, turn=Rotary()).double(), torch.randn(B, K, E).double()
+    layer, x = MultiHead(E, H, rotary=Rotary()).double(), torch.randn(B, K, E).double()
     rule = rules.both(rules.causal, rules.window(2))
     later = torch.cat([torch.randn(B, 3, E).double(), x], 1)
     # from the third token on, all that is seen has only moved
@@ -307,7 +307,7 @@ def test_a_learned_score_is_saved_and_loaded():
 
 
 def test_gradients_are_right():
-    layer = MultiHead(6, 3, kv_heads=1, turn=Rotary()).double()
+    layer = MultiHead(6, 3, kv_heads=1, rotary=Rotary()).double()
     x = torch.randn(1, 3, 6, dtype=torch.float64, requires_grad=True)
     inputs = (x, *layer.parameters())
 
@@ -320,22 +320,22 @@ def test_gradients_are_right():
 @pytest.mark.parametrize("static", [False, True])
 @torch.no_grad()
 def test_a_look_joins_the_steps(static):
-    model = nn.ModuleDict({"own": MultiHead(E, H)})
-    layer, x = model["own"], torch.randn(B, 4, E)
-    cache = layer.start(B).fixed(4) if static else layer.start(B)
+    model = nn.ModuleDict({"attention": MultiHead(E, H)})
+    layer, x = model["attention"], torch.randn(B, 4, E)
+    cache = layer.start(B).to_static(4) if static else layer.start(B)
     with look(model) as whole:
         layer(x, rule=rules.causal)
     with look(model, copy=static) as seen:
         decoded(layer, x, cache, [1, 2, 1])
-    assert seen.names() == ["own"]
-    assert_close(seen["own"].weights(), whole["own"].weights())
+    assert seen.names() == ["attention"]
+    assert_close(seen["attention"].weights(), whole["attention"].weights())
 
 
 def test_autocast_steps_with_either_cache():
     layer, x = MultiHead(E, H), torch.randn(B, K, E)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         expected = layer(x, rule=rules.causal)
-        for cache in (layer.start(B), layer.start(B).fixed(K)):
+        for cache in (layer.start(B), layer.start(B).to_static(K)):
             out, _ = decoded(layer, x, cache, [3, 4])
             assert_close(out, expected, atol=0.02, rtol=0.02)
 
@@ -367,5 +367,5 @@ def test_tensors_of_another_shape_are_refused():
 def test_a_step_without_a_cache_is_the_first():
     layer, x = MultiHead(12, 3), torch.randn(2, 5, 12)
     out, cache = layer.step(x)
-    begun, same = layer.step(x, layer.start(2))
-    assert torch.equal(out, begun) and len(cache) == len(same) == 5
+    first, same = layer.step(x, layer.start(2))
+    assert torch.equal(out, first) and len(cache) == len(same) == 5

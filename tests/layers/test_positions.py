@@ -7,8 +7,8 @@ import torch
 from torch.testing import assert_close
 
 from regard.functional import positions, rules
-from regard.layers import Learned, MultiHead, RelativeBias, Rotary, Sinusoidal, Unplaced
-from regard.layers.positions import looked_up, named
+from regard.layers import Learned, MultiHead, NoPositions, RelativeBias, Rotary, Sinusoidal
+from regard.layers.positions import build_positions
 
 B, Q, E, H = 2, 5, 7, 3
 
@@ -28,12 +28,12 @@ def test_parts_are_the_whole(layer):
 
 def test_a_table_may_stand_beside_the_tokens():
     x = torch.randn(B, Q, E)
-    learned = Learned(11, 3, join=positions.concatenated)
+    learned = Learned(11, 3, join=positions.concat_positions)
     out = learned(x)
     assert out.shape == (B, Q, E + 3)
     assert torch.equal(out[..., :E], x)
     assert torch.equal(out[1, :, E:], learned.table[:Q])
-    assert Sinusoidal(4, join=positions.concatenated)(x).shape == (B, Q, E + 4)
+    assert Sinusoidal(4, join=positions.concat_positions)(x).shape == (B, Q, E + 4)
 
 
 def test_learned_positions_may_start_at_a_tensor():
@@ -41,7 +41,7 @@ def test_learned_positions_may_start_at_a_tensor():
     assert torch.equal(layer(x, start=torch.tensor(4)), layer(x, start=4))
 
 
-@pytest.mark.parametrize("layer", [Sinusoidal(E), Learned(11, E), Unplaced()])
+@pytest.mark.parametrize("layer", [Sinusoidal(E), Learned(11, E), NoPositions()])
 def test_each_row_may_start_at_its_own(layer):
     x, starts = torch.randn(B, Q, E), torch.tensor([4, 1])
     rows = [layer(x[i : i + 1], start=int(n)) for i, n in enumerate(starts)]
@@ -49,7 +49,7 @@ def test_each_row_may_start_at_its_own(layer):
 
 
 def test_a_table_for_each_row_may_stand_beside_the_tokens():
-    x, learned = torch.randn(B, Q, E), Learned(11, 3, join=positions.concatenated)
+    x, learned = torch.randn(B, Q, E), Learned(11, 3, join=positions.concat_positions)
     out = learned(x, start=torch.tensor([4, 1]))
     assert torch.equal(out[0, :, E:], learned.table[4:9])
     assert torch.equal(out[1, :, E:], learned.table[1:6])
@@ -57,12 +57,12 @@ def test_a_table_for_each_row_may_stand_beside_the_tokens():
 
 def test_tokens_without_positions_are_left_alone():
     x = torch.randn(B, Q, E)
-    assert Unplaced()(x, start=3) is x
+    assert NoPositions()(x, start=3) is x
 
 
 def test_a_name_gives_its_positions():
-    kinds = [type(named(name, 11, E)) for name in ("sinusoidal", "learned", "none")]
-    assert kinds == [Sinusoidal, Learned, Unplaced]
+    kinds = [type(build_positions(name, 11, E)) for name in ("sinusoidal", "learned", "none")]
+    assert kinds == [Sinusoidal, Learned, NoPositions]
 
 
 def test_learned_positions_are_learned_and_saved():
@@ -100,7 +100,7 @@ def test_rotary_turns_slower_with_a_larger_base():
 
 
 def test_a_relative_bias_begins_at_nothing_and_is_learned():
-    bias, layer = RelativeBias(H, buckets=8, farthest=16), MultiHead(12, H)
+    bias, layer = RelativeBias(H, buckets=8, max_distance=16), MultiHead(12, H)
     x = torch.randn(B, Q, 12)
     out = layer(x, bias=bias.value())
     assert_close(out, layer(x))
@@ -110,22 +110,15 @@ def test_a_relative_bias_begins_at_nothing_and_is_learned():
 
 @torch.no_grad()
 def test_a_relative_bias_is_the_same_step_by_step():
-    bias, layer = RelativeBias(H, buckets=6, ahead=False, farthest=5), MultiHead(12, H)
+    bias, layer = RelativeBias(H, buckets=6, bidirectional=False, max_distance=5), MultiHead(12, H)
     bias.table.normal_()
     x = torch.randn(B, Q, 12)
     whole = layer(x, rule=rules.causal, bias=bias.value())
-    for cache in (layer.start(B), layer.start(B).fixed(8)):
+    for cache in (layer.start(B), layer.start(B).to_static(8)):
         first, cache = layer.step(x[:, :3], cache, bias=bias.value())
         rest, _ = layer.step(x[:, 3:], cache, bias=bias.value())
         assert_close(torch.cat([first, rest], 1), whole)
 
 
-def test_tokens_looked_up_stand_where_positions_put_them():
-    tokens, table, layer = torch.tensor([3, 0]), torch.randn(4, E), Sinusoidal(E)
-    for position in range(Q):
-        found = looked_up(tokens, table, layer.rows(Q, table), torch.tensor(position), scale=2.0)
-        assert_close(found[:, None], layer(2 * table[tokens][:, None], start=position))
-
-
 def test_positions_beside_the_tokens_are_not_rows_to_be_added():
-    assert Sinusoidal(E, join=positions.concatenated).rows(Q, torch.zeros(1)) is None
+    assert Sinusoidal(E, join=positions.concat_positions).position_table(Q, torch.zeros(1)) is None

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard.layers.readouts import Attended, Readout
+from regard.layers.readouts import AttentionalReadout, Readout
 
 B, T, W, E, M, R = 2, 3, 7, 5, 4, 6
 
@@ -33,15 +33,19 @@ def test_one_context_serves_all_steps():
 
 
 def test_attended_is_the_tanh_of_context_and_state():
-    layer, (state, word, context) = Attended(W, M, R), some()
+    layer, (state, word, context) = AttentionalReadout(W, M, R), some()
     by_context, by_state = layer.both.weight.split([M, W], 1)
     expected = torch.tanh(context @ by_context.T + state @ by_state.T)
     assert_close(layer(state, word, context), expected)
 
 
-@pytest.mark.parametrize("kind", [Readout, Attended])
+@pytest.mark.parametrize("kind", [Readout, AttentionalReadout])
 def test_dropout_is_for_training(kind):
-    layer = Readout(W, E, M, R, dropout=0.5) if kind is Readout else Attended(W, M, R, dropout=0.5)
+    layer = (
+        Readout(W, E, M, R, dropout=0.5)
+        if kind is Readout
+        else AttentionalReadout(W, M, R, dropout=0.5)
+    )
     given = some()
     assert not torch.equal(layer(*given), layer(*given))
     layer.eval()

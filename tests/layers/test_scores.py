@@ -18,7 +18,7 @@ from regard.layers import (
     MultiHead,
     RelativeScore,
 )
-from regard.layers.scores import Name, at, named, value_of
+from regard.layers.scores import ScoreName, build_score, score_value, with_positions
 
 B, H, Q, K, D = 2, 3, 5, 7, 4
 
@@ -35,7 +35,7 @@ LEARNED = [
 def test_each_holds_one_parameter_and_gives_its_value(module, kind, shape):
     (parameter,) = module.parameters()
     assert parameter.shape == shape
-    assert isinstance(value_of(module), kind)
+    assert isinstance(score_value(module), kind)
 
 
 def test_cosine_by_hand():
@@ -120,17 +120,20 @@ def test_factors_that_are_none_are_refused():
 
 
 def test_a_name_gives_its_score():
-    values = [type(value_of(named(name, H, D))) for name in get_args(Name)]
+    values = [type(score_value(build_score(name, H, D))) for name in get_args(ScoreName)]
     assert values == [scores.Dot, scores.Dot, scores.Additive, scores.Cosine, scores.General]
-    assert named("dot", H, D) is scores.dot and named("scaled_dot", H, D) is scores.scaled_dot
+    assert (
+        build_score("dot", H, D) is scores.dot
+        and build_score("scaled_dot", H, D) is scores.scaled_dot
+    )
 
 
 @pytest.mark.parametrize("module", [RelativeScore(H, D, 2), FactorsScore(H, D, 2)])
 def test_positions_reach_the_score_that_asks_for_them(module):
     score, places = module.value(), torch.tensor([1, 4])
     q, k = torch.randn(B, H, K, D), torch.randn(B, H, K, D)
-    assert_close(at(score, places)(q[:, :, places], k), score(q, k)[:, :, places])
-    assert at(scores.dot, places) is scores.dot
+    assert_close(with_positions(score, places)(q[:, :, places], k), score(q, k)[:, :, places])
+    assert with_positions(scores.dot, places) is scores.dot
 
 
 @pytest.mark.parametrize(("module", "kind", "shape"), LEARNED)

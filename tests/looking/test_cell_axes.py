@@ -24,7 +24,7 @@ CELLS = CellAxes(2, 3, None, has_rows=True)
 ])  # fmt: skip
 def test_axes_are_where_a_function_puts_them(name, args, function, expected):
     x = torch.randn(B, H, Q, K)
-    found = CELLS.after(
+    found = CELLS.output_axes(
         name, (x, *args), x, function(x, *args), lambda other: function(other, *args)
     )
     assert found == expected
@@ -33,7 +33,9 @@ def test_axes_are_where_a_function_puts_them(name, args, function, expected):
 def test_columns_stay_where_rows_are_split_and_are_lost_where_they_are_cut():
     axes, x = CellAxes(2, 3, 3, has_rows=True), torch.randn(B, H, Q, K)
     for shape, columns in (((B, H * Q, K), 2), ((B, H, K, Q), None)):
-        found = axes.after("view", (x, *shape), x, x.view(shape), lambda other: other.view(shape))  # noqa: B023
+        found = axes.output_axes(
+            "view", (x, *shape), x, x.view(shape), lambda other, shape=shape: other.view(shape)
+        )
         assert found.columns == columns
 
 

@@ -57,12 +57,12 @@ def runs():
 
 def test_a_module_that_ran_compiled_is_named_though_it_also_ran_eagerly():
     model, found = runs()
-    assert not found and found.unseen_names(()) == () and found.warning(()) is None
+    assert not found and found.unseen_names(()) == () and found.warning_text(()) is None
     found.note(model["encoder"].forward, (), None)
     assert found and found.unseen_names(["encoder"]) == ("encoder",)
     with pytest.raises(ValueError, match="edit: compiled code ran, which cannot be edited, and 'e"):
-        found.refuse(["encoder"], ["encoder"])
-    found.refuse(["decoder"], [])
+        found.check_ran_eagerly(["encoder"], ["encoder"])
+    found.check_ran_eagerly(["decoder"], [])
 
 
 def test_where_a_compiled_function_ran_those_that_ran_eagerly_are_not_named():
@@ -84,7 +84,7 @@ def test_a_compiled_part_without_attention_is_not_complained_of():
     found.note(model["mlp"].forward, (), "Root.mlp")
     found.note(torch.relu, (), "mlp")
     assert found.unseen_names(["Root", "encoder"]) == ()
-    found.refuse(["decoder"], ["Root"])
+    found.check_ran_eagerly(["decoder"], ["Root"])
 
 
 @pytest.mark.compiled

@@ -37,13 +37,13 @@ def eagerly(q, k, v):
 ], ids=str)  # fmt: skip
 def test_cells_of_any_form_are_batch_heads_queries_and_keys_and_back(shape, heads, batches, four):
     x = torch.randn(shape)
-    layout = CellLayout.of(x.shape, heads, batches)
+    layout = CellLayout.from_shape(x.shape, heads, batches)
     assert layout.to_bhqk(x).shape == four and torch.equal(layout.from_bhqk(layout.to_bhqk(x)), x)
 
 
 def test_a_call_of_weights_that_ran_has_these_very_weights():
     weights = torch.rand(B, H, Q, K)
-    made = weights_source(weights, CellLayout.of(weights.shape, H, (B,)), (1, 4))
+    made = weights_source(weights, CellLayout.from_shape(weights.shape, H, (B,)), (1, 4))
     call = made.make(*made.tensors)
     assert call.sizes == (B, H, Q, 3)
     found = plain.weights(call.q, call.k, score=call.score, select=call.select)

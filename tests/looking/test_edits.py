@@ -10,9 +10,9 @@ from torch.utils.checkpoint import checkpoint
 
 import regard
 from regard import attend, decode, edit, edits, look, rules, scores, selects, use_backend
+from regard.fast_decode.prepare import prepare_for_cpu_decode
 from regard.layers import MultiHead
-from regard.layers.ready import prepared
-from regard.looking import watched
+from regard.looking import is_observed
 
 B, H, Q, K, D, E = 2, 3, 5, 7, 4, 12
 
@@ -105,8 +105,8 @@ def test_the_model_answers_as_before_when_the_edit_is_closed():
     model, inputs = given()
     before, modes = model(*inputs), torch._C._len_torch_function_stack()
     with edit(model, {"own": edits.ablate(0, 1, 2)}):
-        assert watched() and not torch.equal(model(*inputs), before)
-    assert torch.equal(model(*inputs), before) and not watched()
+        assert is_observed() and not torch.equal(model(*inputs), before)
+    assert torch.equal(model(*inputs), before) and not is_observed()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert torch._C._len_torch_function_stack() == modes
 
@@ -117,7 +117,7 @@ def test_everything_is_undone_after_an_exception_inside():
     with pytest.raises(ZeroDivisionError), edit(model, {"own": edits.ablate(0)}):
         model(*inputs)
         raise ZeroDivisionError
-    assert torch.equal(model(*inputs), before) and not watched()
+    assert torch.equal(model(*inputs), before) and not is_observed()
 
 
 def test_calls_outside_of_the_model_are_not_changed():
@@ -218,8 +218,8 @@ def test_queries_of_steps_count_on_and_anew_when_the_model_is_entered():
 
 TRANSLATORS = {
     "translate-en-de": {
-        "encoder.blocks.1.own": edits.ablate(0),
-        "decoder.blocks.0.own": edits.hide([(3, 1), (None, 0)], heads=[1, 2]),
+        "encoder.blocks.1.self_attention": edits.ablate(0),
+        "decoder.blocks.0.self_attention": edits.hide([(3, 1), (None, 0)], heads=[1, 2]),
         "decoder.blocks.2.cross": edits.chain(edits.force(2, 1, 0.9), edits.hide([(4, 2)])),
     },
     "translate-en-de-rnn": {
@@ -254,7 +254,7 @@ def test_a_module_that_is_not_there_is_refused_at_once_with_those_near():
         edit(model, {"crosss": edits.ablate(0)}).__enter__()
     with pytest.raises(ValueError, match=r"no module 'zzz'; it has Model, own, own\.query"):
         edit(model, {"zzz": edits.ablate(0)}).__enter__()
-    assert not watched()
+    assert not is_observed()
 
 
 def test_a_module_that_never_attended_is_refused_in_the_end():
@@ -262,7 +262,7 @@ def test_a_module_that_never_attended_is_refused_in_the_end():
     words = "edit: 'own.query' ran no attention; of this model did own, cross"
     with pytest.raises(ValueError, match=words), edit(model, {"own.query": edits.ablate(0)}):
         model(*inputs)
-    assert not watched()
+    assert not is_observed()
 
 
 def test_who_runs_nothing_is_not_told_of_it():
@@ -317,9 +317,9 @@ def test_keys_that_are_handed_in_twice_are_no_cache_that_grew(width):
 
 
 def test_what_is_no_change_is_refused():
-    words = "edit: expected a change of 'own' as a callable from Call to Call, got .*Ablate"
+    words = "edit: expected a change of 'own' as a callable from Call to Call, got .*Ablation"
     with pytest.raises(ValueError, match=words):
-        edit(given()[0], {"own": edits.Ablate}).__enter__()
+        edit(given()[0], {"own": edits.Ablation}).__enter__()
 
 
 MISMADE = [
@@ -330,7 +330,7 @@ MISMADE = [
         r"edit of 'own': expected a call of the same sizes \(B=2, H=3, Q=5, K=5, Dv=4\), got \(2",
     ),
     (
-        lambda call: replace(call, rule=rules.Given(torch.ones(3, 3).bool())),
+        lambda call: replace(call, rule=rules.DenseMask(torch.ones(3, 3).bool())),
         ValueError,
         "expected rule that broadcasts",
     ),
@@ -366,7 +366,7 @@ def test_a_compiled_model_is_refused_in_words():
 CELLS = edits.chain(edits.hide([(0, 2), (1, 3)]), edits.heat(4.0), edits.force(2, 1, 0.01))
 
 
-@pytest.mark.parametrize("name, at", [("hull", "pointer"), ("sort", "pointer"), ("tsp", "touring")])
+@pytest.mark.parametrize("name, at", [("hull", "pointer"), ("sort", "pointer"), ("tsp", "decoder")])
 @torch.no_grad()
 def test_a_pointer_that_is_edited_is_as_likely_as_its_steps(name, at):
     loaded, lengths = regard.load(name), torch.tensor([6, 6])
@@ -388,11 +388,11 @@ def test_a_pointer_that_is_edited_is_as_likely_as_its_steps(name, at):
 @torch.no_grad()
 def test_a_tour_never_goes_where_it_may_not_at_that_step(starts):
     model, read = regard.load("tsp").model, torch.tensor([6, 6])
-    read = model.read(torch.rand(2, 6, 2), read)
-    before = model.walked(read, starts=starts)
+    read = model.encode(torch.rand(2, 6, 2), read)
+    before = model.decode_tours(read, starts=starts)
     away = edits.hide([(2, key) for key in before[..., 2].unique().tolist()[:3]])
-    with edit(model, {"touring": away}):
-        found = [model.walked(read, starts=starts) for _ in range(2)]
+    with edit(model, {"decoder": away}):
+        found = [model.decode_tours(read, starts=starts) for _ in range(2)]
     assert torch.equal(*found) and torch.equal(found[0][..., :2], before[..., :2])
     gone = {key for _, key in away.cells}
     assert not gone & set(found[0][..., 2].flatten().tolist())
@@ -404,12 +404,12 @@ def test_a_machine_that_is_edited_step_by_step_is_one_whole():
     before, change = model(x)[0], edits.chain(edits.force(3, 5, 0.9), edits.ablate(1))
     with edit(model, {"heads": change}), look(model) as seen:
         whole, state = model(x)[0], model.start(2)
-        moved = []
+        steps = []
         for step in x.unbind(1):
-            moved.append(model.moved(step, state))
-            state = moved[-1].state
-    assert_close(torch.stack([step.logits for step in moved], 1), whole)
-    content = torch.stack([step.stages.content for step in moved], 2)
+            steps.append(model.step_with_details(step, state))
+            state = steps[-1].state
+    assert_close(torch.stack([step.logits for step in steps], 1), whole)
+    content = torch.stack([step.stages.content for step in steps], 2)
     assert_close(seen["heads"].weights()[:, :, 7:], content)
     assert not content[:, 1].any() and content[:, 0, 3, 5].isclose(torch.tensor(0.9)).all()
     assert torch.equal(model(x)[0], before) and not torch.equal(whole, before)
@@ -418,7 +418,7 @@ def test_a_machine_that_is_edited_step_by_step_is_one_whole():
 @torch.no_grad()
 def test_what_was_made_ready_to_decode_is_edited_too():
     model = regard.load("translate-en-de-rnn").model
-    source, ready = (torch.randint(9, 99, (1, 6)), torch.tensor([6])), prepared(model)
+    source, ready = (torch.randint(9, 99, (1, 6)), torch.tensor([6])), prepare_for_cpu_decode(model)
     changes = {"decoder.attention": edits.force(2, 5, 1.0)}
     with edit(model, changes), look(model) as seen:
         for _ in range(2):

@@ -36,7 +36,7 @@ def test_a_function_is_of_the_kind_that_its_name_says(func, kind, name):
     (operator.setitem, "setitem", (1, 2, 3), True),
 ])  # fmt: skip
 def test_what_writes_into_its_first_argument_is_told(func, name, args, expected):
-    assert function_kinds.is_written(func, name, args, {}) == expected
-    assert function_kinds.is_written(func, name, args, {"out": 1})
+    assert function_kinds.is_in_place(func, name, args, {}) == expected
+    assert function_kinds.is_in_place(func, name, args, {"out": 1})
     assert function_kinds.written_tensors(func, name, args, {}) == ([1] if expected else [])
     assert function_kinds.written_tensors(func, name, args, {"out": 3}) == [3]

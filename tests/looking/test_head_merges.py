@@ -21,7 +21,7 @@ def test_the_order_of_merged_axes_is_told_by_their_strides_and_lives_as_long(ord
     assert merges.is_heads_first([out.transpose(1, 2)], H) == is_first
     assert not merges.is_heads_first([out.clone()], H)
     del out
-    assert not merges._found
+    assert not merges._entries
 
 
 def test_parts_that_were_put_one_after_the_other_are_heads_outside():

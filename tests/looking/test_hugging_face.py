@@ -7,7 +7,7 @@ import torch
 
 from regard import edit, edits, look
 from regard.functional import attention as plain
-from regard.looking import hugging_face, watcher
+from regard.looking import hugging_face, observers
 from regard.looking.hugging_face import SoftCappedDot
 from tests.looking.hugging_face_models import MODELS
 
@@ -44,7 +44,7 @@ def test_what_is_fetched_is_wrapped_while_something_is_open_and_then_as_before()
 
 def test_transformers_that_nobody_imported_is_left_alone(monkeypatch):
     monkeypatch.delitem(hugging_face.sys.modules, "transformers.modeling_utils")
-    assert hugging_face.patches(watcher._Host()) == []
+    assert hugging_face.transformers_patches(observers._Host()) == []
 
 
 def given(**options):

@@ -27,8 +27,8 @@ def test_a_cache_that_grows_keeps_each_key_once(dtype):
         spans.append(log.place_keys(k[:, :, :n].clone(), 1, n, []))
     assert held(log) == k.untyped_storage().nbytes()
     for n, span in zip(range(8, 51), spans, strict=True):
-        assert (span.start, span.stop, span.is_grown) == (0, n, True)
-        assert torch.equal(span.read(), k[:, :, :n])
+        assert (span.start, span.stop, span.is_continuation) == (0, n, True)
+        assert torch.equal(span.read_keys(), k[:, :, :n])
 
 
 def test_a_cache_that_lets_old_keys_go_keeps_their_positions():
@@ -36,7 +36,7 @@ def test_a_cache_that_lets_old_keys_go_keeps_their_positions():
     log = KeyLog(k[:, :, :6], None)
     spans = [log.place_keys(k[:, :, n - 6 : n].clone(), 1, 6, []) for n in range(7, 21)]
     assert [(span.start, span.stop) for span in spans] == [(n - 6, n) for n in range(7, 21)]
-    assert all(torch.equal(s.read(), k[:, :, s.start : s.stop]) for s in spans)
+    assert all(torch.equal(s.read_keys(), k[:, :, s.start : s.stop]) for s in spans)
 
 
 def test_a_cache_that_is_written_in_place_is_copied_as_it_is_written():
@@ -49,7 +49,10 @@ def test_a_cache_that_is_written_in_place_is_copied_as_it_is_written():
     room.zero_()
     for n, span in zip(range(5, 10), spans, strict=True):
         assert (span.stop, span.width) == (n, 12)
-        assert torch.equal(span.read()[:, :, :n], k[:, :, :n]) and not span.read()[:, :, n:].any()
+        assert (
+            torch.equal(span.read_keys()[:, :, :n], k[:, :, :n])
+            and not span.read_keys()[:, :, n:].any()
+        )
 
 
 def test_keys_that_are_the_same_are_kept_as_they_were_given():
@@ -57,7 +60,7 @@ def test_keys_that_are_the_same_are_kept_as_they_were_given():
     log = KeyLog(k, None)
     for again in (k, k.clone()):
         span = log.place_keys(again, 1, 6, [])
-        assert (span.start, span.stop, span.is_grown) == (0, 6, False)
+        assert (span.start, span.stop, span.is_continuation) == (0, 6, False)
     assert log.tensors()[0] is k
 
 
@@ -98,7 +101,7 @@ def test_rows_that_are_moved_are_read_as_each_call_saw_them():
         found.append(span or log.last)
         steps.append((k, parents))
     assert held(log) == k.untyped_storage().nbytes()
-    assert all(torch.equal(span.read(), k) for span, (k, _) in zip(found, steps, strict=True))
+    assert all(torch.equal(span.read_keys(), k) for span, (k, _) in zip(found, steps, strict=True))
     # the last rows, back through the rows they go on from
     rows = torch.arange(B)
     for (_, parents), before in zip(steps[:0:-1], found[-2::-1], strict=True):
@@ -126,7 +129,7 @@ def test_an_order_that_is_not_meant_is_passed_over():
     k = keys(6)
     log = KeyLog(k, None)
     span = log.place_keys(torch.cat([k, keys(1)], 2), 1, 7, [RowMove(torch.tensor([1, 0, 2]))])
-    assert span.is_grown and not log.moves and span.parent_rows() is None
+    assert span.is_continuation and not log.moves and span.parent_rows() is None
 
 
 def test_rows_of_a_batch_may_stay_its_own_while_keys_are_followed():
@@ -134,8 +137,8 @@ def test_rows_of_a_batch_may_stay_its_own_while_keys_are_followed():
     log, first = KeyLog(k, None), None
     first = log.last
     after = moved(k, parents := torch.tensor([1, 1, 2]), 1)
-    span = log.place_keys(after, 1, 7, [RowMove(parents, followed=False)])
-    assert torch.equal(span.read(), after) and first.parent_rows() is None
+    span = log.place_keys(after, 1, 7, [RowMove(parents, follow=False)])
+    assert torch.equal(span.read_keys(), after) and first.parent_rows() is None
 
 
 def test_heads_that_share_their_keys_are_kept_once():
@@ -145,7 +148,7 @@ def test_heads_that_share_their_keys_are_kept_once():
         # a copy for each query head where there is a mask, none where there is none
         given = k[:, :, :n].repeat_interleave(3, 1) if n % 2 else k[:, :, :n].clone()
         span = log.place_keys(given, 1, n, [])
-    assert span.is_grown and torch.equal(span.read(), k)
+    assert span.is_continuation and torch.equal(span.read_keys(), k)
     assert held(log) == k.untyped_storage().nbytes()
 
 
@@ -154,8 +157,8 @@ def test_heads_that_shared_their_keys_by_chance_are_told_apart_later():
     k[:, 1::2, :6] = k[:, ::2, :6]
     log = KeyLog(k[:, :, :5].clone(), None)
     spans = [log.place_keys(k[:, :, :n].clone(), 1, n, []) for n in (6, 7, 8)]
-    assert torch.equal(spans[-1].read(), k)
-    assert torch.equal(spans[0].read(), k[:, :, :6])
+    assert torch.equal(spans[-1].read_keys(), k)
+    assert torch.equal(spans[0].read_keys(), k[:, :, :6])
 
 
 def test_a_reference_that_was_written_into_is_an_error_and_nothing_goes_on_from_it():
@@ -165,7 +168,7 @@ def test_a_reference_that_was_written_into_is_an_error_and_nothing_goes_on_from_
     k.zero_()
     assert log.place_keys(after, 1, 7, []) is None
     with pytest.raises(RuntimeError, match="look: a tensor that was looked at has been changed in"):
-        log.last.read()
+        log.last.read_keys()
 
 
 @pytest.mark.parametrize("heads", [H, 1])
@@ -183,11 +186,11 @@ def test_keys_that_were_taken_back_are_read_as_each_call_saw_them(heads):
     spans = [log.last]
     for one, new in zip(given[1:], (3, 2, 1, 4), strict=True):
         span = log.place_keys(one, new, one.shape[2], [])
-        spans.append(span or log.cut_keys(one, new, one.shape[2]))
-    assert [span.taken_back for span in spans] == [0, 0, 2, 0, 5]
+        spans.append(span or log.roll_back_keys(one, new, one.shape[2]))
+    assert [span.rollback_count for span in spans] == [0, 0, 2, 0, 5]
     for span, one in zip(spans, given, strict=True):
-        assert torch.equal(span.read(), one)
-    assert log.cut_keys(torch.randn(B, H, 8, D), 2, 8) is None
+        assert torch.equal(span.read_keys(), one)
+    assert log.roll_back_keys(torch.randn(B, H, 8, D), 2, 8) is None
 
 
 @pytest.mark.parametrize("kept", [5, 3, 2])
@@ -203,9 +206,9 @@ def test_keys_behind_a_window_that_were_taken_back_keep_their_positions(kept):
     log = KeyLog(given[0], None)
     spans = [log.last]
     for one, new in zip(given[1:], (3, 2), strict=True):
-        spans.append(log.cut_keys(one, new, one.shape[2]))
-    assert [(span.start, span.stop, span.taken_back) for span in spans] == [
+        spans.append(log.roll_back_keys(one, new, one.shape[2]))
+    assert [(span.start, span.stop, span.rollback_count) for span in spans] == [
         (0, 9, 0), (7 - kept, 10, 2), (8 - kept, 10, 2)
     ]  # fmt: skip
     for span, one in zip(spans, given, strict=True):
-        assert torch.equal(span.read(), one)
+        assert torch.equal(span.read_keys(), one)

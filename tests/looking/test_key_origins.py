@@ -35,8 +35,8 @@ def steps(write=lambda k: None):
             q = keys(1)
             model(q, k)
             expected.append(weigh(q, k))
-    sight = seen["Cached"]
-    return sight, expected, {id(kept.span.log) for kept in sight.calls}
+    record = seen["Cached"]
+    return record, expected, {id(kept.span.log) for kept in record.calls}
 
 
 def test_keys_that_were_joined_are_not_compared(monkeypatch):
@@ -45,16 +45,16 @@ def test_keys_that_were_joined_are_not_compared(monkeypatch):
     monkeypatch.setattr(
         key_log.KeyLog, "_are_equal", lambda *args: compared.append(1) or are_equal(*args)
     )
-    sight, expected, logs = steps()
+    record, expected, logs = steps()
     assert len(logs) == 1 and not compared
-    assert all(torch.equal(c.weights(), w) for c, w in zip(sight.calls, expected, strict=True))
+    assert all(torch.equal(c.weights(), w) for c, w in zip(record.calls, expected, strict=True))
 
 
 @pytest.mark.parametrize("part", [slice(0, 2), slice(-1, None)], ids=["old", "new"])
 def test_keys_that_were_written_into_after_they_were_joined_are_read_as_they_ran(part):
-    sight, expected, logs = steps(lambda k: k[:, :, part].add_(1))
+    record, expected, logs = steps(lambda k: k[:, :, part].add_(1))
     assert len(logs) == (2 if part.start == 0 else 1)
-    assert all(torch.equal(c.weights(), w) for c, w in zip(sight.calls, expected, strict=True))
+    assert all(torch.equal(c.weights(), w) for c, w in zip(record.calls, expected, strict=True))
 
 
 def test_only_two_that_are_joined_along_their_keys_in_order_go_on():
@@ -108,4 +108,4 @@ def test_keys_that_are_joined_to_rows_that_were_moved_are_read_as_they_ran():
     log.last_keys_id, grown = 1, torch.cat([moved, keys(1)], 2)
     spans.append(log.place_keys(grown, 1, 5, [], prefix_id=1))
     for span, given in zip(spans, (k, moved, grown), strict=True):
-        assert torch.equal(span.read(), given)
+        assert torch.equal(span.read_keys(), given)

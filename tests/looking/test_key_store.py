@@ -21,14 +21,14 @@ def test_every_cache_is_looked_at_by_the_positions_of_its_keys(name, cache, prom
     with look(model) as seen:
         out = model.generate(tokens, cache_implementation=cache, **hf.settings(new=14))
     for attention, expected in zip(seen.names(), hf.eager(model, out), strict=True):
-        sight, Q = seen[attention], out.shape[1] - 1
-        found = sight.weights()
-        assert found.shape[2] == Q and sight.sizes == tuple(found.shape)
+        record, Q = seen[attention], out.shape[1] - 1
+        found = record.weights()
+        assert found.shape[2] == Q and record.sizes == tuple(found.shape)
         assert torch.allclose(found[..., :Q], expected[:, :, :Q, :Q], atol=1e-6)
         assert not found[..., Q:].any()
-        rows = sight.rows(1, 2, [Q - 1, 3])
+        rows = record.rows(1, 2, [Q - 1, 3])
         assert torch.allclose(rows, found[1, 2, [Q - 1, 3]], atol=1e-6)
-        assert len({id(kept.span.log) for kept in sight.calls}) == 1
+        assert len({id(kept.span.log) for kept in record.calls}) == 1
 
 
 @pytest.mark.parametrize("name, cache", [("mistral", None), ("llama", "static")])
@@ -124,10 +124,10 @@ def test_rows_of_the_last_step_are_their_own_hypotheses_all_the_way_back():
     last = out.beam_indices[:, -1]
     assert len(last.unique()) > 2
     for attention, expected in zip(seen.names(), hf.eager(model, out.sequences), strict=True):
-        sight = seen[attention]
-        assert torch.allclose(sight.weights()[last], expected[:, :, :15, :15], atol=1e-6)
+        record = seen[attention]
+        assert torch.allclose(record.weights()[last], expected[:, :, :15, :15], atol=1e-6)
         row = int(last[5])
-        assert torch.allclose(sight.rows(row, 1, slice(None)), expected[5, 1, :15, :15], atol=1e-6)
+        assert torch.allclose(record.rows(row, 1, slice(None)), expected[5, 1, :15, :15], atol=1e-6)
 
 
 class Cached(nn.Module):
@@ -188,7 +188,7 @@ def test_rows_of_our_own_beam_search_stay_those_of_the_batch_for_along():
     with look(model) as seen:
         found = decode.beam(model, torch.zeros(2), begin=1, end=0, longest=7, width=3)
     looked = seen["attention"].weights()
-    weights = decode.along(found, looked[:, :, : found.parents.shape[0]])
+    weights = decode.hypothesis_weights(found, looked[:, :, : found.parents.shape[0]])
     assert any(log.moves for log in {kept.span.log for kept in seen["attention"].calls})
     for source in range(2):
         n = int(found.lengths[source, 0])

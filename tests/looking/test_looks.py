@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard import attend, log_probability, logits, look, rules, selects, use_backend, weigh, why
 from regard.layers import LocalP
-from regard.looking import watched
+from regard.looking import is_observed
 from tests.mechanisms import BIASES, RULES, SCORES, SELECTS, TRAINED, Sizes, asked
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
@@ -214,14 +214,14 @@ def test_everything_is_undone_after_a_look():
         assert torch._C._len_torch_function_stack() == modes + 1
         assert hooks_of(model) == before and torch.backends.mha.get_fastpath_enabled()
     assert hooks_of(model) == before and torch._C._len_torch_function_stack() == modes
-    assert torch.backends.mha.get_fastpath_enabled() and not watched()
+    assert torch.backends.mha.get_fastpath_enabled() and not is_observed()
 
 
 def test_everything_is_undone_after_an_exception_inside():
     model, modes = Model(), torch._C._len_torch_function_stack()
     with pytest.raises(ValueError, match="attend"), look(model):
         model(torch.randn(B, H, Q))
-    assert not any(map(any, hooks_of(model))) and not watched()
+    assert not any(map(any, hooks_of(model))) and not is_observed()
     assert torch._C._len_torch_function_stack() == modes
     assert torch.backends.mha.get_fastpath_enabled()
 
@@ -333,7 +333,7 @@ def test_a_compiled_model_is_refused_in_words():
     for model in (whole, torch.compile(part), inner):
         with pytest.raises(ValueError, match="look: a compiled model cannot be looked into"):
             look(model).__enter__()
-    assert not watched()
+    assert not is_observed()
 
 
 def test_a_look_keeps_no_graph_alive_whatever_learns():

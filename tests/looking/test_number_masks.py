@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from regard import attend, biases, edit, edits, look
-from regard.functional.call import checked
+from regard.functional.call import build_call
 from regard.looking.number_masks import visible_cells, with_model_mask
 
 B, H, Q, K, D = 2, 3, 5, 7, 4
@@ -99,11 +99,11 @@ def test_a_row_of_which_all_is_masked_alike_is_forced_as_the_model_reads_it(way)
 def test_a_later_edit_knows_what_may_be_seen_and_so_do_rows_of_one_head(way):
     model, given = Theirs(way, -1e9), qkv()
     with edit(model, {"Theirs": edits.heat(2.0)}):
-        sight = edited(model, edits.chain(edits.heat(1.5), edits.force(None, 4, 0.9)), given)
-    found = sight.weights()
+        record = edited(model, edits.chain(edits.heat(1.5), edits.force(None, 4, 0.9)), given)
+    found = record.weights()
     assert not found[:, :, :3][..., 4].any()
     assert_close(found[:, :, 3:, 4], torch.full((B, H, 2), 0.9))
-    assert_close(sight.rows(1, 2, [4, 1]), found[1, 2, [4, 1]])
+    assert_close(record.rows(1, 2, [4, 1]), found[1, 2, [4, 1]])
 
 
 def test_a_user_s_own_bias_of_ours_hides_by_infinity_alone():
@@ -134,7 +134,7 @@ def test_numbers_that_are_no_mask_hide_nothing():
 def test_a_call_knows_the_mask_in_its_bias_if_that_is_a_tensor():
     q, k, _ = qkv()
     for bias in (None, biases.alibi(H)):
-        call = checked(q, k, None, bias=bias)
+        call = build_call(q, k, None, bias=bias)
         assert with_model_mask(call) is call
-    call = checked(q, k, None, bias=torch.zeros(Q, K).masked_fill(~CAUSAL, -1e9))
+    call = build_call(q, k, None, bias=torch.zeros(Q, K).masked_fill(~CAUSAL, -1e9))
     assert torch.equal(with_model_mask(call).model_mask, CAUSAL)

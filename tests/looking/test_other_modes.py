@@ -103,7 +103,7 @@ def test_a_model_is_traced_inside_of_a_look_that_called_no_function_before():
     model, x = nn.Sequential(Sums(), Sums()).eval(), torch.randn(2, Q, E)
     alone = operators(torch.jit.trace(model, x))
 
-    def trace():  # the watcher of a new thread has called none
+    def trace():  # the observer mode of a new thread has called none
         with look(model) as seen:
             return torch.jit.trace(model, x), seen.names()
 

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard import attend, look, rules, weigh
-from regard.functional.call import checked
+from regard.functional.call import build_call
 from regard.looking.record import written_key_count
 
 B, H, D = 2, 3, 4
@@ -54,16 +54,16 @@ def test_keys_that_no_query_may_see_are_not_written_yet(hidden):
     if hidden == "float":
         given = {"bias": torch.zeros(1, 1, 2, 7).masked_fill(~mask, torch.finfo().min)}
     q, k = torch.randn(B, H, 2, D), torch.randn(B, H, 7, D)
-    assert written_key_count(checked(q, k, None, **given)) == 4
-    assert written_key_count(checked(q, k, None)) == 7
+    assert written_key_count(build_call(q, k, None, **given)) == 4
+    assert written_key_count(build_call(q, k, None)) == 7
 
 
 def test_a_mask_that_another_rule_may_overrule_says_nothing_of_what_is_written():
     mask = torch.tensor([True, True, False])
     q, k = torch.randn(B, H, 3, D), torch.randn(B, H, 3, D)
-    assert written_key_count(checked(q, k, None, rule=mask)) == 2
-    assert written_key_count(checked(q, k, None, rule=rules.both(rules.window(1), mask))) == 2
-    assert written_key_count(checked(q, k, None, rule=rules.either(rules.causal, mask))) == 3
+    assert written_key_count(build_call(q, k, None, rule=mask)) == 2
+    assert written_key_count(build_call(q, k, None, rule=rules.both(rules.window(1), mask))) == 2
+    assert written_key_count(build_call(q, k, None, rule=rules.either(rules.causal, mask))) == 3
     model, rule = Ours(), rules.either(rules.causal, mask)
     with look(model) as seen:
         model(q, k, rule=rule)

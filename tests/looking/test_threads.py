@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard import attend, edit, edits, look
 from regard.layers import MultiHead
-from regard.looking import altered, patches, threads, watched
+from regard.looking import is_edited, is_observed, patches, threads
 from tests.looking.test_patches import is_wrapped
 
 B, H, Q, D, E = 2, 3, 5, 4, 12
@@ -55,7 +55,7 @@ def test_another_thread_goes_its_way_unseen_and_unchanged(watch):
     with watch(model), look() as seen:
         model(x)
         seen.clear()
-        assert watched() and not elsewhere(watched) and not elsewhere(altered)
+        assert is_observed() and not elsewhere(is_observed) and not elsewhere(is_edited)
         assert torch.equal(elsewhere(lambda: model(x)), alone) and elsewhere(modes) == []
         assert seen.names() == []
 
@@ -115,7 +115,7 @@ def test_many_threads_that_open_and_close_leave_nothing_behind():
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(run, range(8))) == [[]] * 8
-    assert not is_wrapped() and not threads.any_open and not watched()
+    assert not is_wrapped() and not threads.any_open and not is_observed()
 
 
 def test_a_look_that_is_closed_by_another_thread_is_refused_in_words_and_over():
@@ -125,7 +125,7 @@ def test_a_look_that_is_closed_by_another_thread_is_refused_in_words_and_over():
     with pytest.raises(RuntimeError, match="look, edit: expected to be closed by the thread that"):
         elsewhere(lambda: opened.__exit__(None, None, None))
     model(x)
-    assert seen.names() == [] and not watched() and not is_wrapped()
+    assert seen.names() == [] and not is_observed() and not is_wrapped()
     with look(model) as seen:  # whoever opens the next puts the stack in order
         model(x)
     assert seen.names() == ["Theirs"] and modes() == before
@@ -141,7 +141,7 @@ def test_a_look_that_another_thread_closed_is_gone_with_the_next_module_that_run
         with Operators(operators):
             layer(x)
     assert "_transformer_encoder_layer_fwd" in str(operators)
-    assert modes() == [] and not is_wrapped() and not threads.left_modes
+    assert modes() == [] and not is_wrapped() and not threads.stale_modes
 
 
 def test_a_thread_that_ends_with_a_look_that_another_closed_leaves_nothing_behind():
@@ -150,12 +150,12 @@ def test_a_thread_that_ends_with_a_look_that_another_closed_leaves_nothing_behin
         pool.submit(opened.__enter__).result()
         with pytest.raises(RuntimeError, match="closed by the thread that opened it"):
             opened.__exit__(None, None, None)
-        assert threads.left_modes and is_wrapped()
+        assert threads.stale_modes and is_wrapped()
         with look(model := Theirs()) as seen:
             model(tensor())
         assert len(seen["Theirs"].calls) == 2 and modes() == []
     gc.collect()
-    assert not threads.left_modes and not is_wrapped() and not threads.any_open
+    assert not threads.stale_modes and not is_wrapped() and not threads.any_open
 
 
 class Operators(_python_dispatch.TorchDispatchMode):
@@ -173,10 +173,10 @@ class Operators(_python_dispatch.TorchDispatchMode):
 def test_a_look_that_is_forgotten_is_closed_with_its_last_reference():
     before, opened = modes(), look(Theirs())
     opened.__enter__()
-    assert watched()
+    assert is_observed()
     del opened
     gc.collect()
-    assert not watched() and not is_wrapped() and modes() == before
+    assert not is_observed() and not is_wrapped() and modes() == before
 
 
 class Other(overrides.TorchFunctionMode):

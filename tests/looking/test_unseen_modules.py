@@ -94,13 +94,13 @@ def test_what_was_seen_and_what_did_not_run_is_not_complained_of():
 
 def test_a_model_of_ours_without_attention_is_not_complained_of():
     model, points = (
-        PointerNetwork(PointerNetworkConfig(width=7, says="vocabulary", places=7)),
+        PointerNetwork(PointerNetworkConfig(width=7, output="vocabulary", max_points=7)),
         torch.rand(B, Q, 2),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with look(model) as seen:
-            model.read(points, torch.tensor([Q, Q]))
+            model.encode(points, torch.tensor([Q, Q]))
     assert seen.names() == []
 
 

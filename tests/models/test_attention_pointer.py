@@ -11,7 +11,7 @@ from regard import decode
 from regard.models.attention_pointer import AttentionPointer, AttentionPointerConfig
 
 B, N = 3, 7
-SMALL = AttentionPointerConfig(width=32, heads=2, layers=2, inner=48)
+SMALL = AttentionPointerConfig(width=32, heads=2, layers=2, feed_forward_width=48)
 POINTS, LENGTHS = torch.rand(B, N, 2), torch.tensor([7, 5, 6])
 
 
@@ -47,7 +47,7 @@ def test_the_likelihood_of_an_answer_is_that_of_its_steps(norm):
 
 def test_whole_tours_at_once_are_those_of_decoding():
     ours = model()
-    whole = ours.walked(ours.read(POINTS, LENGTHS))[:, 0]
+    whole = ours.decode_tours(ours.encode(POINTS, LENGTHS))[:, 0]
     assert torch.equal(whole, greedy(ours).tokens[:, 0, :N] - 1)
 
 
@@ -76,8 +76,8 @@ def test_every_step_can_be_looked_at():
     ours = model()
     with regard.look(ours) as seen:
         said = greedy(ours)
-    assert "blocks.0.own" in seen.names()
-    assert seen.names()[-2:] == ["touring.glimpse", "touring"]
+    assert "blocks.0.self_attention" in seen.names()
+    assert seen.names()[-2:] == ["decoder.glimpse", "decoder"]
     assert torch.equal(said.tokens, greedy(ours).tokens)
 
 

@@ -14,15 +14,17 @@ from regard.layers import MultiHead
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 
 B, S, T, V, E, H = 3, 5, 4, 23, 12, 3
-SMALL = DecoderOnlyConfig(vocabulary=V, width=E, heads=H, layers=2, inner=7, dropout=0.0)
+SMALL = DecoderOnlyConfig(
+    vocabulary=V, width=E, heads=H, layers=2, feed_forward_width=7, dropout=0.0
+)
 KINDS = {
     "after": SMALL,
     "before": replace(SMALL, norm="before", tied=False),
-    "prefix": replace(SMALL, prefix=True),
-    "learned": replace(SMALL, positions="learned", context=9, prefix=True),
+    "prefix": replace(SMALL, prefix_lm=True),
+    "learned": replace(SMALL, positions="learned", context=9, prefix_lm=True),
     "none": replace(SMALL, positions="none"),
     "dot": replace(SMALL, score="dot"),
-    "additive": replace(SMALL, score="additive", prefix=True),
+    "additive": replace(SMALL, score="additive", prefix_lm=True),
     "cosine": replace(SMALL, score="cosine"),
     "general": replace(SMALL, score="general"),
 }
@@ -113,9 +115,9 @@ def test_the_whole_is_an_encoder_of_torch_under_a_causal_mask():
     one = nn.TransformerEncoderLayer(E, H, 7, dropout=0.0, batch_first=True)
     theirs = nn.TransformerEncoder(one, 2, enable_nested_tensor=False).eval()
     for block, layer in zip(model.blocks, theirs.layers, strict=True):
-        block.own.load_state_dict(MultiHead.from_torch(layer.self_attn).state_dict())
-        block.think.inner.load_state_dict(layer.linear1.state_dict())
-        block.think.out.load_state_dict(layer.linear2.state_dict())
+        block.self_attention.load_state_dict(MultiHead.from_torch(layer.self_attn).state_dict())
+        block.feed_forward.inner.load_state_dict(layer.linear1.state_dict())
+        block.feed_forward.out.load_state_dict(layer.linear2.state_dict())
     x = model.tokens.weight[torch.cat([tokens, target], 1)] * E**0.5 + sinusoidal(S + T, E)
     ahead = ~torch.ones(S + T, S + T).tril().bool()
     expected = theirs(x, mask=ahead)[:, S:] @ model.tokens.weight.T
@@ -125,11 +127,12 @@ def test_the_whole_is_an_encoder_of_torch_under_a_causal_mask():
 @pytest.mark.parametrize("prefix", [False, True])
 @torch.no_grad()
 def test_only_a_prefix_is_seen_both_ways(prefix):
-    model, source, target = given(replace(SMALL, prefix=prefix))
+    model, source, target = given(replace(SMALL, prefix_lm=prefix))
     with look(model) as seen:
         model(source, target)
-    assert seen.names() == ["blocks.0.own", "blocks.1.own"]
-    there = seen["blocks.0.own"].weights()[1, 0] > 0  # of 5 places of the source, 2 are real
+    assert seen.names() == ["blocks.0.self_attention", "blocks.1.self_attention"]
+    # of 5 places of the source, 2 are real
+    there = seen["blocks.0.self_attention"].weights()[1, 0] > 0
     expected = torch.ones(S + T, S + T).tril().bool()
     expected[:S, :S] |= torch.tensor(prefix)
     expected[:, 2:S] = False
@@ -162,10 +165,10 @@ def test_beams_of_one_are_greedy_and_go_with_their_state(name):
 
 def test_parameters_are_counted_by_hand():
     E, inner = 512, 2048
-    attention, think, norm = 4 * (E * E + E), (E * inner + inner) + (inner * E + E), 2 * E
+    attention, feed_forward, norm = 4 * (E * E + E), (E * inner + inner) + (inner * E + E), 2 * E
     with torch.device("meta"):
         counted = sum(p.numel() for p in DecoderOnly(DecoderOnlyConfig()).parameters())
-    assert counted == 12 * (attention + think + 2 * norm) + 37_000 * E == 56_772_608
+    assert counted == 12 * (attention + feed_forward + 2 * norm) + 37_000 * E == 56_772_608
 
 
 def test_tied_tables_are_one():
@@ -174,7 +177,7 @@ def test_tied_tables_are_one():
     assert apart.tokens.weight is not apart.out.weight
 
 
-@pytest.mark.parametrize("name", ["dropout", "weights_dropout", "inner_dropout"])
+@pytest.mark.parametrize("name", ["dropout", "attention_dropout", "feed_forward_dropout"])
 def test_dropout_is_for_training(name):
     model, source, target = given(replace(SMALL, **{name: 0.5}))
     assert torch.equal(model(source, target), model(source, target))
@@ -191,7 +194,7 @@ def test_learned_positions_end_with_the_longest_row():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"layers": 0}, "DecoderOnly: expected layers ≥ 1, got 0"),
+        ({"layers": 0}, "DecoderOnly: expected layers of at least 1, got 0"),
         ({"heads": 5}, "DecoderOnly: width 12 does not split into 5 heads"),
         ({"dropout": 1.0}, r"DecoderOnly: expected dropout in \[0, 1\), got 1.0"),
     ],

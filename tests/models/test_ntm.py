@@ -11,17 +11,17 @@ from torch.testing import assert_close
 
 from benchmarks import ntm_eager
 from regard import look
-from regard.layers.turing import Orders, State, at_once
+from regard.layers.ntm_heads import HeadParameters, State, can_run_all_steps
 from regard.models.ntm import NTM, NTMConfig
 
 B, T, IN, OUT, N, W, E = 2, 6, 3, 2, 11, 5, 7
-TINY = NTMConfig(inputs=IN, outputs=OUT, width=E, slots=N, cell=W)
+TINY = NTMConfig(inputs=IN, outputs=OUT, width=E, slots=N, slot_width=W)
 CONTROLLERS = ("feed_forward", "lstm")
 both = pytest.mark.parametrize("controller", CONTROLLERS)
 # Every controller, with every number of heads and of shifts.
 FORMS = {
     f"{controller} {reads}+{writes} {shifts}": replace(
-        TINY, controller=controller, reads=reads, writes=writes, shifts=shifts
+        TINY, controller=controller, read_heads=reads, write_heads=writes, shifts=shifts
     )
     for controller, (reads, writes), shifts in product(
         CONTROLLERS, [(1, 1), (2, 3), (3, 2)], [1, 3, 5]
@@ -70,7 +70,7 @@ def test_all_steps_at_once_are_the_steps_one_by_one(config):
     model, x = NTM(config).double(), torch.randn(B, 3, IN, dtype=torch.float64, requires_grad=True)
     state = somewhere(model)
     leaves = [x, *flat(x, state)[1:], *(p for n, p in model.named_parameters() if "first" not in n)]
-    assert at_once(x, model.heads)
+    assert can_run_all_steps(x, model.heads)
     ours, theirs = flat(*model(x, state)), flat(*stepped(model, x, state))
     assert_close(learnt(ours, leaves), learnt(theirs, leaves), rtol=1e-9, atol=1e-11)
 
@@ -78,7 +78,7 @@ def test_all_steps_at_once_are_the_steps_one_by_one(config):
 @both
 @pytest.mark.parametrize("memory", ["constant", "learned", "random"])
 def test_the_first_state_learns_alike_both_ways(controller, memory):
-    model, x = given(controller=controller, memory=memory)
+    model, x = given(controller=controller, memory_init=memory)
     model, x = model.double(), x.double()
     weights = list(model.parameters())
     ours, theirs = flat(*model(x)), flat(*stepped(model, x, model.start(B)))
@@ -103,7 +103,7 @@ def test_a_batch_is_its_rows_one_by_one(controller):
 @pytest.mark.parametrize("reads", [1, 3])
 @pytest.mark.parametrize("shifts", [1, 3, 5])
 def test_a_loop_that_somebody_else_wrote_says_the_same(reads, shifts):
-    model, x = given(reads=reads, shifts=shifts, gate=0.0)
+    model, x = given(read_heads=reads, shifts=shifts, gate_bias=0.0)
     weights = list(model.parameters())
     ours, theirs = learnt([model(x)[0]], weights), learnt([ntm_eager.said(model, x)], weights)
     assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
@@ -113,7 +113,7 @@ def test_a_loop_that_somebody_else_wrote_says_the_same(reads, shifts):
 @pytest.mark.parametrize("slots", [16, 64])
 @pytest.mark.parametrize("memory", ["constant", "learned", "random"])
 def test_a_machine_runs_with_fewer_and_with_more_slots(controller, slots, memory):
-    model, x = given(controller=controller, slots=32, memory=memory)
+    model, x = given(controller=controller, slots=32, memory_init=memory)
     said, state = model(x, slots=slots)
     assert said.isfinite().all()
     assert state.memory.shape == (B, slots, W) and state.weights.shape == (B, 2, slots)
@@ -121,7 +121,7 @@ def test_a_machine_runs_with_fewer_and_with_more_slots(controller, slots, memory
 
 @pytest.mark.parametrize("memory", ["learned", "random"])
 def test_slots_beyond_those_that_were_learned_begin_as_the_first_again(memory):
-    model, _ = given(memory=memory)
+    model, _ = given(memory_init=memory)
     more = model.start(B, slots=2 * N + 3).memory
     assert torch.equal(more[:, N : 2 * N], more[:, :N])
     assert torch.equal(more[:, 2 * N :], more[:, :3])
@@ -129,29 +129,32 @@ def test_slots_beyond_those_that_were_learned_begin_as_the_first_again(memory):
 
 
 def test_heads_begin_at_slot_0_of_a_memory_that_is_the_same_everywhere():
-    state = given(constant=0.25)[0].start(B)
+    state = given(memory_constant=0.25)[0].start(B)
     assert torch.equal(state.weights, torch.eye(N)[0].expand(B, 2, N))
     assert (state.memory == 0.25).all()
 
 
 def test_a_memory_that_is_learned_learns_and_the_others_do_not():
-    learn = {name: given(memory=name)[0].first_memory for name in ("constant", "learned", "random")}
+    kinds = ("constant", "learned", "random")
+    learn = {name: given(memory_init=name)[0].first_memory for name in kinds}
     assert [weight.requires_grad for weight in learn.values()] == [False, True, False]
     assert learn["random"].unique().numel() == N * W
-    assert all("first_memory" in given(memory=name)[0].state_dict() for name in learn)
+    assert all("first_memory" in given(memory_init=name)[0].state_dict() for name in learn)
 
 
 def test_a_machine_that_walks_writes_its_steps_side_by_side():
-    model, x = given(gate=-30.0, sharpness=30.0)
+    model, x = given(gate_bias=-30.0, sharpness_bias=30.0)
     with torch.no_grad():
-        orders = Orders(*model.heads.sizes.parts(model.heads.orders.bias[None]))
-        orders.shift.copy_(torch.tensor([-60.0, -60.0, 60.0]))
+        told = HeadParameters(
+            *model.heads.sizes.split_head_parameters(model.heads.head_parameters.bias[None])
+        )
+        told.shift.copy_(torch.tensor([-60.0, -60.0, 60.0]))
         _, state = model(x)
     assert_close(state.weights, torch.eye(N)[T].expand(B, 2, N))
 
 
 def test_a_look_sees_one_map_whose_rows_are_the_steps():
-    model, x = given(batch=1, reads=2)
+    model, x = given(batch=1, read_heads=2)
     with torch.no_grad(), look(model) as seen:
         model(x)
     assert seen.names() == ["heads"]
@@ -171,23 +174,25 @@ def test_looking_changes_nothing_that_is_said(controller):
 
 def test_a_step_tells_all_that_happens_in_it():
     model, x = given()
-    moved = model.moved(x[:, 0], model.start(B))
+    details = model.step_with_details(x[:, 0], model.start(B))
     logits, state = model.step(x[:, 0], model.start(B))
-    assert_close(flat(moved.logits, moved.state), flat(logits, state))
-    assert_close(moved.stages.sharpened, state.weights)
-    assert moved.orders.gate.shape == (B, 2)
+    assert_close(flat(details.logits, details.state), flat(logits, state))
+    assert_close(details.stages.sharpened, state.weights)
+    assert details.head_parameters.gate.shape == (B, 2)
 
 
 @both
 def test_real_shifts_learn(controller):
-    model, x = given(controller=controller, shifting="real", shifts=5)
+    model, x = given(controller=controller, shift_mode="real", shifts=5)
     optimizer, losses = torch.optim.Adam(model.parameters(), lr=1e-2), []
     for _ in range(12):
         losses.append(F.mse_loss(model(x)[0], x[..., :OUT]))
         optimizer.zero_grad()
         losses[-1].backward()
         optimizer.step()
-    shift = Orders(*model.heads.sizes.parts(model.heads.orders.weight.grad.mT)).shift
+    shift = HeadParameters(
+        *model.heads.sizes.split_head_parameters(model.heads.head_parameters.weight.grad.mT)
+    ).shift
     assert losses[-1] < 0.9 * losses[0]
     assert shift.isfinite().all() and shift.any()
 
@@ -196,7 +201,7 @@ def test_real_shifts_learn(controller):
 @pytest.mark.parametrize("way", [NTM.forward, stepped], ids=["at once", "one by one"])
 @pytest.mark.parametrize("scale", [0.0, 1e4])
 def test_nothing_is_nan_whatever_comes_in(controller, way, scale):
-    model, x = given(controller=controller, memory="learned")
+    model, x = given(controller=controller, memory_init="learned")
     with torch.no_grad():
         model.first_memory.zero_()
     x = (scale * x).requires_grad_()
@@ -208,7 +213,7 @@ def test_nothing_is_nan_whatever_comes_in(controller, way, scale):
 def test_nothing_is_nan_where_heads_are_told_extremes(controller):
     model, x = given(controller=controller)
     with torch.no_grad():
-        model.heads.orders.weight.mul_(1e4)
+        model.heads.head_parameters.weight.mul_(1e4)
     found, slopes = learnt(flat(*model(x)), list(model.parameters()))
     assert all(number.isfinite().all() for number in (*found, *slopes))
 
@@ -236,11 +241,11 @@ def test_half_precision_stays_half(controller, dtype):
 def test_parameters_by_hand():
     controller = 4 * 100 * (10 + 20 + 100 + 2)
     # two keys, one vector to add and one to erase; gate, strength, sharpness and shifts of two
-    orders = (2 * 20 + 20 + 20 + 2 * (1 + 1 + 1 + 3)) * (100 + 1)
+    heads = (2 * 20 + 20 + 20 + 2 * (1 + 1 + 1 + 3)) * (100 + 1)
     out, first = 8 * (20 + 100 + 1), 20 + 2 * 100
-    config = NTMConfig(inputs=10, outputs=8, controller="lstm", width=100, slots=128, cell=20)
+    config = NTMConfig(inputs=10, outputs=8, controller="lstm", width=100, slots=128, slot_width=20)
     found = sum(weight.numel() for weight in NTM(config).parameters())
-    assert found == controller + orders + out + first == 63_280
+    assert found == controller + heads + out + first == 63_280
 
 
 def test_a_controller_without_state_has_a_fourth_of_its_weights():
@@ -252,7 +257,7 @@ def test_a_controller_without_state_has_a_fourth_of_its_weights():
 def test_an_untrained_lstm_forgets_as_little_as_the_config_says():
     def bias(forget):
         torch.manual_seed(0)
-        return NTM(NTMConfig(width=3, forget=forget)).controller.bias_hh.detach()
+        return NTM(NTMConfig(width=3, forget_bias=forget)).controller.bias_hh.detach()
 
     # the gates of an LSTM of PyTorch: input, forget, candidate, output
     told = [0.0] * 3 + [5.0] * 3 + [0.0] * 6
@@ -260,16 +265,21 @@ def test_an_untrained_lstm_forgets_as_little_as_the_config_says():
 
 
 def test_untrained_heads_are_told_what_the_config_says():
-    model, _ = given(gate=-3.0, sharpness=1.5)
-    bias = Orders(*model.heads.sizes.parts(model.heads.orders.bias[None]))
+    model, _ = given(gate_bias=-3.0, sharpness_bias=1.5)
+    bias = HeadParameters(
+        *model.heads.sizes.split_head_parameters(model.heads.head_parameters.bias[None])
+    )
     assert (bias.gate == -3).all() and (bias.sharpness == 1.5).all()
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        *(({name: 0}, f"NTM: expected {name} of at least 1, got 0") for name in ("inputs", "cell")),
-        ({"writes": -1}, "NTM: expected writes of at least 1, got -1"),
+        *(
+            ({name: 0}, f"NTM: expected {name} of at least 1, got 0")
+            for name in ("inputs", "slot_width")
+        ),
+        ({"write_heads": -1}, "NTM: expected write_heads of at least 1, got -1"),
         ({"shifts": 2}, "NTM: expected an odd number of shifts, as many to each side, got 2"),
         ({"slots": 4, "shifts": 5}, "expected at most as many shifts as slots, got 5 and 4"),
     ],
@@ -283,8 +293,8 @@ def test_what_no_machine_can_be_is_refused(fields, message):
     ("name", "choices"),
     [
         ("controller", "feed_forward, lstm"),
-        ("shifting", "softmax, real"),
-        ("memory", "constant, learned, random"),
+        ("shift_mode", "softmax, real"),
+        ("memory_init", "constant, learned, random"),
     ],
 )
 def test_a_wrong_choice_is_answered_with_the_choices(name, choices):

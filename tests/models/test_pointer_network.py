@@ -11,17 +11,17 @@ from regard import decode
 from regard.models.pointer_network import PointerNetwork, PointerNetworkConfig
 
 B, N = 3, 7
-SMALL = PointerNetworkConfig(width=16, heads=2, inner=24, places=N)
+SMALL = PointerNetworkConfig(width=16, heads=2, feed_forward_width=24, max_points=N)
 POINTS, LENGTHS = torch.rand(B, N, 2), torch.tensor([7, 5, 6])
 FORMS = {
     "the paper's": {},
-    "both ways": {"directions": "both"},
+    "both ways": {"bidirectional": True},
     "two layers": {"layers": 2},
     "a glimpse": {"glimpses": 1},
     "two glimpses": {"glimpses": 2},
-    "attention reads": {"reader": "attention", "layers": 2},
-    "each point": {"follows": "each"},
-    "triangles": {"follows": "triangles"},
+    "attention reads": {"encoder": "attention", "layers": 2},
+    "each point": {"pointing_rule": "permutation"},
+    "triangles": {"pointing_rule": "triangles"},
 }
 each_form = pytest.mark.parametrize("form", FORMS.values(), ids=list(FORMS))
 
@@ -43,9 +43,9 @@ def test_the_likelihood_of_an_answer_is_that_of_its_steps(form):
     assert_close(found.sum(1), said.log_probabilities[:, 0])
 
 
-@pytest.mark.parametrize("says", ["attention", "vocabulary"])
-def test_a_vocabulary_is_as_likely_as_its_steps_too(says):
-    ours = model(says=says)
+@pytest.mark.parametrize("output", ["attention", "vocabulary"])
+def test_a_vocabulary_is_as_likely_as_its_steps_too(output):
+    ours = model(output=output)
     answers = torch.tensor([[0, 3, 6, -1], [4, 4, -1, -1], [1, 2, 3, 5]])
     found = ours(POINTS, LENGTHS, answers)
     state, tokens = ours.start((POINTS, LENGTHS)), torch.zeros(B, dtype=torch.long)
@@ -58,7 +58,7 @@ def test_a_vocabulary_is_as_likely_as_its_steps_too(says):
 
 
 def test_a_vocabulary_never_says_a_point_that_is_not_there():
-    said = greedy(model(says="vocabulary"), longest=9)
+    said = greedy(model(output="vocabulary"), longest=9)
     assert (said.tokens[:, 0] <= LENGTHS[:, None]).all()
 
 
@@ -76,54 +76,56 @@ def test_what_is_behind_the_last_point_changes_nothing(form):
     assert torch.equal(greedy(ours).tokens, greedy(ours, other).tokens)
 
 
-@pytest.mark.parametrize("reader", ["lstm", "attention"])
-def test_several_answers_at_once_are_each_by_itself(reader):
-    ours = model(reader=reader, follows="each")
-    read = ours.read(POINTS, LENGTHS)
-    tours = ours.walked(read, starts=torch.tensor([[0, 3], [4, 1], [2, 2]]), drawn=True)
-    both = ours.log_probability(read, tours)
+@pytest.mark.parametrize("encoder", ["lstm", "attention"])
+def test_several_answers_at_once_are_each_by_itself(encoder):
+    ours = model(encoder=encoder, pointing_rule="permutation")
+    encoded = ours.encode(POINTS, LENGTHS)
+    tours = ours.decode_tours(encoded, starts=torch.tensor([[0, 3], [4, 1], [2, 2]]), sample=True)
+    both = ours.log_probability(encoded, tours)
     for s in (0, 1):
         assert_close(both[:, s], ours(POINTS, LENGTHS, tours[:, s]))
 
 
 def test_what_was_given_costs_nothing():
-    ours = model(follows="each")
-    read = ours.read(POINTS, LENGTHS)
-    tours = ours.walked(read, starts=torch.tensor([[0], [4], [2]]))
-    given, chosen = (ours.log_probability(read, tours, begun=begun) for begun in (True, False))
+    ours = model(pointing_rule="permutation")
+    encoded = ours.encode(POINTS, LENGTHS)
+    tours = ours.decode_tours(encoded, starts=torch.tensor([[0], [4], [2]]))
+    given, chosen = (
+        ours.log_probability(encoded, tours, fixed_start=begun) for begun in (True, False)
+    )
     assert not given[..., 0].any()
     assert_close(given[..., 1:], chosen[..., 1:])
 
 
 def test_whole_tours_are_those_of_decoding():
-    ours = model(follows="each")
-    whole = ours.walked(ours.read(POINTS, LENGTHS))[:, 0]
+    ours = model(pointing_rule="permutation")
+    whole = ours.decode_tours(ours.encode(POINTS, LENGTHS))[:, 0]
     assert torch.equal(whole, greedy(ours).tokens[:, 0, :N] - 1)
 
 
 def test_tours_that_are_looked_at_are_the_same_and_each_a_row_of_its_own():
-    ours, starts = model(follows="each"), torch.tensor([[0, 3], [4, 1], [2, 5]])
-    read = ours.read(POINTS, LENGTHS)
-    alone = ours.walked(read, starts=starts)
+    ours, starts = model(pointing_rule="permutation"), torch.tensor([[0, 3], [4, 1], [2, 5]])
+    encoded = ours.encode(POINTS, LENGTHS)
+    alone = ours.decode_tours(encoded, starts=starts)
     with regard.look(ours) as seen:
-        assert torch.equal(ours.walked(read, starts=starts), alone)
+        assert torch.equal(ours.decode_tours(encoded, starts=starts), alone)
     assert seen["pointer"].weights().shape == (2 * B, 1, N, N + 1)
 
 
 def test_a_tour_that_is_edited_goes_elsewhere_at_that_step_or_is_refused():
-    ours, starts = model(follows="each"), torch.tensor([[0, 3], [4, 1], [2, 0]])
-    read, full = ours.read(POINTS, LENGTHS), torch.arange(N + 1).tolist()
-    point = int(ours.walked(read, starts=starts)[0, 0, 2])
+    ours, starts = model(pointing_rule="permutation"), torch.tensor([[0, 3], [4, 1], [2, 0]])
+    encoded, full = ours.encode(POINTS, LENGTHS), torch.arange(N + 1).tolist()
+    point = int(ours.decode_tours(encoded, starts=starts)[0, 0, 2])
     with regard.edit(ours, {"pointer": regard.edits.hide([(2, point + 1)])}):
-        assert not (ours.walked(read, starts=starts)[..., 2] == point).any()
+        assert not (ours.decode_tours(encoded, starts=starts)[..., 2] == point).any()
     everything = {"pointer": regard.edits.hide([(3, key) for key in full])}
     words = "nothing is left to point at in step 3"
     with pytest.raises(ValueError, match=words), regard.edit(ours, everything):
-        ours.walked(read, starts=starts)
+        ours.decode_tours(encoded, starts=starts)
 
 
-def test_a_reader_by_attention_knows_no_order():
-    ours, order, full = model(reader="attention"), torch.randperm(N), torch.full((B,), N)
+def test_an_encoder_by_attention_knows_no_order():
+    ours, order, full = model(encoder="attention"), torch.randperm(N), torch.full((B,), N)
     one, other = (greedy(ours, points, full).sequences() for points in (POINTS, POINTS[:, order]))
     assert [[int(order[i - 1]) + 1 for i in row] for (row,) in other] == [row for (row,) in one]
 
@@ -157,7 +159,7 @@ def test_what_cannot_be_built_is_refused(wrong, match):
         replace(SMALL, **wrong)
 
 
-@pytest.mark.parametrize("name", ["reader", "says", "follows"])
+@pytest.mark.parametrize("name", ["encoder", "output", "pointing_rule"])
 def test_a_choice_that_is_none_is_refused_by_us_or_by_the_type_checks(name):
     with pytest.raises((ValueError, TypeError), match=rf"(?s){name}.*gru"):
         replace(SMALL, **{name: "gru"})

@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from regard import check, look, use_backend
-from regard.layers.recurrent import turned
+from regard.layers.rnn import reverse_sequence
 from regard.models.seq2seq import LUONG, RNNENCDEC, RNNSEARCH, Seq2Seq, Seq2SeqConfig
 
 B, S, T, V = 3, 5, 4, 23
@@ -21,22 +21,24 @@ KINDS = {
     "deep lstm": replace(TINY, layers=2, cell="lstm"),
     "tied": replace(TINY, readout=7, tied=True),
     "reversed": replace(TINY, reversed=True),
-    "ahead": replace(TINY, directions="ahead", layers=2, cell="lstm"),
+    "ahead": replace(TINY, bidirectional=False, layers=2, cell="lstm"),
     "coverage": replace(TINY, attention="coverage"),
-    "coverage after": replace(TINY, attention="coverage", asks="after", feeding=False),
-    "location_aware": replace(TINY, attention="location_aware", reach=1, asks="after"),
+    "coverage after": replace(
+        TINY, attention="coverage", query_state="current", input_feeding=False
+    ),
+    "location_aware": replace(TINY, attention="location_aware", reach=1, query_state="current"),
 }
 SCORES = ("additive", "dot", "general", "concat", "location")
 SPANS = ("global", "local_m", "local_p")
-ASKS = (("before", True), ("after", True), ("after", False))
-# Every score with every span, asked before the step or after it, fed or not.
+QUERIES = (("previous", True), ("current", True), ("current", False))
+# Every score with every span, asked with the state before the step or after it, fed or not.
 ALL = KINDS | {
-    f"{score} {span} {asks}{' fed' * feeding}": replace(
-        TINY, attention=score, span=span, asks=asks, feeding=feeding, reach=2
+    f"{score} {span} {state}{' fed' * fed}": replace(
+        TINY, attention=score, span=span, query_state=state, input_feeding=fed, reach=2
     )
     for score in SCORES
     for span in SPANS
-    for asks, feeding in ASKS
+    for state, fed in QUERIES
 }
 all_kinds = pytest.mark.parametrize("config", ALL.values(), ids=ALL.keys())
 # Most laws ask for every score and every span, but each pair of them in one way only.
@@ -45,7 +47,7 @@ KINDS = {name: ALL[name] for name in [*KINDS, *(list(ALL)[len(KINDS) + i] for i 
 every = pytest.mark.parametrize("config", KINDS.values(), ids=KINDS.keys())
 LOOKING = {k: c for k, c in KINDS.items() if c.attention not in ("none", "context")}
 looking = pytest.mark.parametrize("config", LOOKING.values(), ids=LOOKING.keys())
-AFTER = replace(TINY, attention="general", asks="after")
+AFTER = replace(TINY, attention="general", query_state="current")
 
 
 def given(config):
@@ -96,7 +98,7 @@ def test_every_weight_learns(config):
 def test_a_hard_one_is_taught_all_by_its_words_and_its_draws(config):
     model, source, target = given(replace(config, select="hard"))
     torch.manual_seed(3)  # a draw, and no soft batch
-    drawn = model.train().drawn(source, target)
+    drawn = model.train().forward_sampled(source, target)
     assert drawn.logits.shape == (B, T, V)
     assert drawn.log_probability.shape == drawn.entropy.shape == (B, T)
     (drawn.logits.square().mean() + drawn.log_probability.sum() + drawn.entropy.sum()).backward()
@@ -131,11 +133,11 @@ def test_the_future_does_not_leak(config):
 @every
 def test_no_step_waits_for_a_number(config, monkeypatch):
     # tensors without numbers, as on a card that is being recorded: to read one is an error
-    monkeypatch.setattr(check, "readable", lambda given: False)
+    monkeypatch.setattr(check, "can_read_values", lambda given: False)
     blind = config.attention in ("none", "context")
     with FakeTensorMode(), use_backend("reference"):
         model, source, target = given(config if blind else replace(config, select="hard"))
-        out = model(source, target) if blind else model.drawn(source, target).logits
+        out = model(source, target) if blind else model.forward_sampled(source, target).logits
         out.sum().backward()
         assert model.step(target[:, 0], model.start(source))[0].shape == (B, V)
 
@@ -196,7 +198,7 @@ def plain_luong(model, source, words, feeding):
 
 @pytest.mark.parametrize("feeding", [True, False], ids=["feeding", "not feeding"])
 def test_luongs_steps_by_hand(feeding):
-    model, (tokens, lengths), target = given(replace(AFTER, feeding=feeding))
+    model, (tokens, lengths), target = given(replace(AFTER, input_feeding=feeding))
     source = tokens[1:2, :2], lengths[1:2]
     expected = plain_luong(model, source, target[1], feeding)
     torch.testing.assert_close(model(source, target[1:2])[0], expected)
@@ -208,11 +210,11 @@ def test_asked_after_the_step_the_context_knows_the_word():
     state = model.start(source)
     one, other = (model.step(torch.full((B,), word), state)[1] for word in (4, 9))
     assert not torch.equal(one.context, other.context)
-    assert one.attended.shape == (B, 8)
+    assert one.attentional_state.shape == (B, 8)
 
 
 def test_what_is_not_fed_is_read_in_one_go():
-    model, source, target = given(replace(AFTER, feeding=False))
+    model, source, target = given(replace(AFTER, input_feeding=False))
     with look(model) as seen:
         model(source, target)
     assert len(seen["decoder.attention"].calls) == 1
@@ -220,7 +222,7 @@ def test_what_is_not_fed_is_read_in_one_go():
 
 
 def test_dot_reads_a_memory_as_wide_as_the_state():
-    model, source, _ = given(replace(TINY, attention="dot", asks="after"))
+    model, source, _ = given(replace(TINY, attention="dot", query_state="current"))
     state = model.start(source)
     moved = model.step(torch.tensor([4, 5, 6]), state)[1]
     assert state.memory.shape == (B, S, 6) and state.keys is state.memory
@@ -229,7 +231,7 @@ def test_dot_reads_a_memory_as_wide_as_the_state():
         torch.testing.assert_close(
             moved.context[b], (memory @ moved.hidden[0][b]).softmax(0) @ memory
         )
-    one = given(replace(TINY, attention="dot", directions="ahead"))[0]
+    one = given(replace(TINY, attention="dot", bidirectional=False))[0]
     assert one.encoder.join is None
 
 
@@ -256,14 +258,14 @@ def test_what_was_looked_at_counts(attention):
     torch.testing.assert_close(state.past, counted)
 
 
-@pytest.mark.parametrize("directions", ["ahead", "both"])
-def test_a_reversed_source_keeps_its_places(directions):
-    config = replace(TINY, reversed=True, directions=directions)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_reversed_source_keeps_its_places(bidirectional):
+    config = replace(TINY, reversed=True, bidirectional=bidirectional)
     model, (tokens, lengths), target = given(config)
     ahead = Seq2Seq(replace(config, reversed=False)).eval()
     ahead.load_state_dict(model.state_dict())
     weights = []
-    for one, words in ((model, tokens), (ahead, turned(tokens, lengths))):
+    for one, words in ((model, tokens), (ahead, reverse_sequence(tokens, lengths))):
         with look(one) as seen:
             out = one((words, lengths), target)
         weights.append((out, seen["decoder.attention"].weights()))
@@ -274,13 +276,13 @@ def test_a_reversed_source_keeps_its_places(directions):
 
 
 def test_the_log_probability_of_draws_is_that_of_the_softmax_there():
-    model, source, target = given(replace(AFTER, select="hard", feeding=False))
+    model, source, target = given(replace(AFTER, select="hard", input_feeding=False))
     torch.manual_seed(3)
     with look(model) as seen:
-        drawn = model.drawn(source, target)
+        drawn = model.forward_sampled(source, target)
     index = seen["decoder.attention"].weights()[:, 0].argmax(-1)  # (B, T)
     state, words = model.start(source), model.target(target) * 7**0.5
-    tops, _ = model.decoder.ahead(words, state, lambda scores: scores.softmax(-1))
+    tops, _ = model.decoder.run_parallel(words, state, lambda scores: scores.softmax(-1))
     scores = tops @ state.keys.mT + state.bias[:, 0]
     logs = scores.log_softmax(-1)
     torch.testing.assert_close(drawn.log_probability, logs.gather(-1, index[..., None])[..., 0])
@@ -293,7 +295,7 @@ def test_one_batch_in_two_is_read_softly():
     model, source, target = given(replace(AFTER, select="hard"))
     soft = Seq2Seq(AFTER).eval()
     soft.load_state_dict(model.state_dict(), strict=False)
-    draws = [model.drawn(source, target) for _ in range(30)]
+    draws = [model.forward_sampled(source, target) for _ in range(30)]
     read = [one for one in draws if not one.log_probability.any()]
     assert 7 <= len(read) <= 23
     torch.testing.assert_close(read[0].logits, soft(source, target))
@@ -309,12 +311,12 @@ def test_a_baseline_is_kept_by_hard_attention_alone():
 def test_only_a_hard_one_draws():
     model, source, target = given(TINY)
     with pytest.raises(ValueError, match="Seq2Seq: expected select hard to draw, got soft"):
-        model.drawn(source, target)
+        model.forward_sampled(source, target)
 
 
-def test_more_words_than_places_are_refused():
-    model, source, target = given(replace(TINY, attention="location", places=4))
-    with pytest.raises(ValueError, match="Seq2Seq: 5 source tokens, but places is 4"):
+def test_more_words_than_a_location_score_knows_are_refused():
+    model, source, target = given(replace(TINY, attention="location", max_source_length=4))
+    with pytest.raises(ValueError, match="Seq2Seq: 5 source tokens, but max_source_length is 4"):
         model(source, target)
 
 
@@ -437,21 +439,22 @@ def test_luongs_parameters_counted_by_hand():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"layers": 0}, "Seq2Seq: expected layers ≥ 1, got 0"),
-        ({"dropout": 1.0}, r"Seq2Seq: expected dropout in \[0, 1\) and gain > 0, got 1.0 and 1.0"),
+        ({"layers": 0}, "Seq2Seq: expected layers of at least 1, got 0"),
+        ({"dropout": 1.0}, r"Seq2Seq: expected dropout in \[0, 1\), got 1.0"),
+        ({"readout_scale": 0.0}, "Seq2Seq: expected readout_scale > 0, got 0.0"),
         ({"tied": True}, "Seq2Seq: tied embeddings need a readout as wide as the embedding, 7"),
-        ({"reach": 0}, "Seq2Seq: expected reach ≥ 1, got 0"),
+        ({"reach": 0}, "Seq2Seq: expected reach of at least 1, got 0"),
         (
-            {"attention": "none", "asks": "after"},
-            "attention none looks at nothing: expected asks before, span global and select soft, "
-            "got after, global, soft",
+            {"attention": "none", "query_state": "current"},
+            "attention none looks at nothing: expected query_state previous, "
+            "span global and select soft, got current, global, soft",
         ),
         (
             {"attention": "coverage", "span": "local_p"},
             "Seq2Seq: coverage goes by all that was looked at: expected span global, got local_p",
         ),
     ],
-    ids=["layers", "dropout", "tied", "reach", "none", "coverage"],
+    ids=["layers", "dropout", "scale", "tied", "reach", "none", "coverage"],
 )
 def test_contradictions_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):

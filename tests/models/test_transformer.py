@@ -22,7 +22,9 @@ from regard.models.transformer import (
 )
 
 B, S, T, V, E, H = 3, 5, 4, 23, 12, 3
-SMALL = TransformerConfig(vocabulary=V, width=E, heads=H, layers=2, inner=7, dropout=0.0, reach=2)
+SMALL = TransformerConfig(
+    vocabulary=V, width=E, heads=H, layers=2, feed_forward_width=7, dropout=0.0, reach=2
+)
 FACTORS = Attention("factors")
 NO_CONTENT = Attention("factors", Factors(query_key=False))
 
@@ -129,7 +131,7 @@ def test_no_step_waits_for_the_device(config):
 def of_torch(config: TransformerConfig) -> nn.Transformer:
     """PyTorch's Transformer, with norms that are not all alike; ours has none behind the last."""
     kwargs = {"dropout": 0.0, "batch_first": True, "norm_first": config.norm == "before"}
-    theirs = nn.Transformer(E, H, config.layers, config.layers, config.inner, **kwargs)
+    theirs = nn.Transformer(E, H, config.layers, config.layers, config.feed_forward_width, **kwargs)
     if config.norm == "after":
         theirs.encoder.norm = theirs.decoder.norm = None
     for norm in theirs.modules():
@@ -144,14 +146,14 @@ def copied(ours: nn.Module, theirs: nn.Module) -> None:
     if theirs.norm is not None:
         ours.norm.load_state_dict(theirs.norm.state_dict())
     for block, layer in zip(ours.blocks, theirs.layers, strict=True):
-        names = {"own": "self_attn", "cross": "multihead_attn"}
-        norms = [n for n in ("own_norm", "cross_norm", "think_norm") if hasattr(block, n)]
+        names = {"self_attention": "self_attn", "cross": "multihead_attn"}
+        norms = [f"{name}_norm" for name in (*names, "feed_forward") if hasattr(block, name)]
         for name, of in names.items():
             if hasattr(block, name):
                 same = MultiHead.from_torch(getattr(layer, of)).state_dict()
                 getattr(block, name).load_state_dict(same)
-        block.think.inner.load_state_dict(layer.linear1.state_dict())
-        block.think.out.load_state_dict(layer.linear2.state_dict())
+        block.feed_forward.inner.load_state_dict(layer.linear1.state_dict())
+        block.feed_forward.out.load_state_dict(layer.linear2.state_dict())
         for i, name in enumerate(norms, 1):
             getattr(block, name).norm.load_state_dict(getattr(layer, f"norm{i}").state_dict())
 
@@ -176,19 +178,19 @@ MARIAN = {
     "model.": "",
     "layers.": "blocks.",
     "encoder_attn_layer_norm": "cross_norm.norm",
-    "self_attn_layer_norm": "own_norm.norm",
-    "final_layer_norm": "think_norm.norm",
-    "self_attn": "own",
+    "self_attn_layer_norm": "self_attention_norm.norm",
+    "final_layer_norm": "feed_forward_norm.norm",
+    "self_attn": "self_attention",
     "encoder_attn": "cross",
     "out_proj": "out",
     "q_proj": "query",
     "k_proj": "key",
     "v_proj": "value",
-    "fc1": "think.inner",
-    "fc2": "think.out",
+    "fc1": "feed_forward.inner",
+    "fc2": "feed_forward.out",
     "shared": "source",
     "lm_head": "out",
-    "encoder.embed_positions.weight": "places.table",
+    "encoder.embed_positions.weight": "positions.table",
 }
 
 
@@ -222,8 +224,9 @@ def test_three_attentions_a_layer_are_seen():
     model, source, target = given(SMALL)
     with look(model) as seen:
         model(source, target)
-    encoder = [f"encoder.blocks.{i}.own" for i in range(2)]
-    decoder = [f"decoder.blocks.{i}.{name}" for i in range(2) for name in ("own", "cross")]
+    encoder = [f"encoder.blocks.{i}.self_attention" for i in range(2)]
+    names = ("self_attention", "cross")
+    decoder = [f"decoder.blocks.{i}.{name}" for i in range(2) for name in names]
     assert seen.names() == encoder + decoder
     weights = seen["decoder.blocks.1.cross"].weights()
     assert weights.shape == (B, H, T, S)
@@ -277,11 +280,11 @@ def test_beams_of_one_are_greedy_and_go_with_their_state(config):
     ids=["base", "big", "tiny"],
 )
 def test_parameters_are_counted_by_hand_and_those_of_the_papers(config, published, exact):
-    E, inner, n = config.width, config.inner, config.layers
-    attention, think = 4 * (E * E + E), (E * inner + inner) + (inner * E + E)
+    E, inner, n = config.width, config.feed_forward_width, config.layers
+    attention, feed_forward = 4 * (E * E + E), (E * inner + inner) + (inner * E + E)
     norm = 2 * E
-    encoder = n * (attention + think + 2 * norm)
-    decoder = n * (2 * attention + think + 3 * norm)
+    encoder = n * (attention + feed_forward + 2 * norm)
+    decoder = n * (2 * attention + feed_forward + 3 * norm)
     with torch.device("meta"):
         counted = sum(p.numel() for p in Transformer(config).parameters())
     assert counted == encoder + decoder + config.vocabulary * E == exact
@@ -296,13 +299,15 @@ def test_tied_tables_are_one_and_others_three():
 
 def test_weights_begin_where_norms_after_the_layers_train():
     torch.manual_seed(0)
-    model = Transformer(replace(SMALL, width=96, inner=192))
+    model = Transformer(replace(SMALL, width=96, feed_forward_width=192))
     block = model.decoder.blocks[0]
     assert model.source.weight.std().item() == pytest.approx(96**-0.5, rel=0.1)
     # Glorot's bound √(6 / (in + out)), and that of a matrix for q, k and v at once
-    assert block.think.inner.weight.abs().max().item() == pytest.approx((6 / 288) ** 0.5, rel=0.01)
+    assert block.feed_forward.inner.weight.abs().max().item() == pytest.approx(
+        (6 / 288) ** 0.5, rel=0.01
+    )
     assert block.cross.key.weight.abs().max().item() == pytest.approx((6 / 384) ** 0.5, rel=0.01)
-    assert not block.own.query.bias.any()
+    assert not block.self_attention.query.bias.any()
 
 
 def test_only_norms_before_the_layers_need_one_at_the_end():
@@ -312,7 +317,7 @@ def test_only_norms_before_the_layers_need_one_at_the_end():
         assert isinstance(getattr(after, half).norm, nn.Identity)
 
 
-@pytest.mark.parametrize("name", ["dropout", "weights_dropout", "inner_dropout"])
+@pytest.mark.parametrize("name", ["dropout", "attention_dropout", "feed_forward_dropout"])
 def test_dropout_is_for_training(name):
     model, source, target = given(replace(SMALL, **{name: 0.5}))
     assert torch.equal(model(source, target), model(source, target))
@@ -331,9 +336,12 @@ def test_learned_positions_end():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"layers": 0}, "Transformer: expected layers ≥ 1, got 0"),
+        ({"layers": 0}, "Transformer: expected layers of at least 1, got 0"),
         ({"heads": 5}, "Transformer: width 12 does not split into 5 heads"),
-        ({"inner_dropout": 1.0}, r"Transformer: expected inner_dropout in \[0, 1\), got 1.0"),
+        (
+            {"feed_forward_dropout": 1.0},
+            r"Transformer: expected feed_forward_dropout in \[0, 1\), got 1.0",
+        ),
         (
             {"positions": "relative", "decoder": FACTORS},
             "Transformer: relative positions are part of a scaled_dot score, "

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from regard import asking
+from regard.cli import resolve
 from tests.browser import HOW, chromium, entered, found, opened
 
 __all__ = ["chromium"]
@@ -54,11 +54,11 @@ def said():
     held = {}
 
     def trace(name, text=None, **options):
-        loaded, module = held.setdefault(name, asking.loaded(name))
-        asks = module.asks(loaded.card)
+        loaded, module = held.setdefault(name, resolve.load_model(name))
+        asks = module.input_spec(loaded.card)
         usual = {each.name: each.default for each in asks.options if each.default != ""}
-        given = module.typed(loaded.card, text or asks.example)
+        given = module.parse_input(loaded.card, text or asks.example)
         return module.trace(loaded, given, **usual | options)
 
-    trace.model = lambda name: held.setdefault(name, asking.loaded(name))[0].model
+    trace.model = lambda name: held.setdefault(name, resolve.load_model(name))[0].model
     return trace

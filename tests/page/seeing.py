@@ -3,7 +3,7 @@
 import math
 import time
 
-from regard.view.colours import colour as mixed
+from regard.view.figures.colours import hex_colour as mixed
 
 LEAST = 1e-4
 

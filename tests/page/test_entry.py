@@ -12,12 +12,13 @@ from tests.browser import entered
 ROOT = Path(__file__).parents[2]
 # A server with a trace that prints five links, and then runs.
 CODE = """
-from tests.view.serving.house import FILES, Toy, Lesson, offer, seen
-from regard.view.serving.desk import Desk
-from regard.view.serving.start import serve
-desk = Desk({"toy": offer(Toy())}, {"twice": Lesson()}, print)
-place = "#/t/" + desk.keep(seen("a trace"), {})
-serve(desk, place=place, ready=lambda link, _: print(*[link() for _ in range(5)], flush=True))
+from tests.view.server.house import FILES, Toy, Lesson, offer, seen
+from regard.view.server.app_state import AppState
+from regard.view.server.start import serve
+state = AppState({"toy": offer(Toy())}, {"twice": Lesson()}, print)
+place = "#/t/" + state.store_trace(seen("a trace"), {})
+ready = lambda link, _: print(*[link() for _ in range(5)], flush=True)
+serve(state, fragment=place, on_ready=ready)
 """
 
 
@@ -112,10 +113,10 @@ def test_a_secret_of_an_earlier_launch_is_told_so_and_forgotten(links, browser):
 
 
 def test_the_private_file_leads_a_browser_to_the_page(links, browser):
-    from regard.view.serving.redirect import RedirectFile
+    from regard.view.server.redirect import RedirectFile
 
     file = RedirectFile()
-    page = is_in(opened(browser, file.write(links[3])))
+    page = is_in(opened(browser, file.write_redirect(links[3])))
     assert page.url.startswith(links[3].partition("#")[0] + "#/t/")
     file.remove()
 
@@ -151,8 +152,8 @@ def test_folders_of_runs_that_cannot_be_read_are_named_in_the_gallery(browser, t
 
 def test_a_file_that_is_too_large_to_be_drawn_is_refused_in_the_dialog(browser):
     code = CODE.replace(
-        'desk.keep(seen("a trace"), {})',
-        "desk.keep(vast(), {})",
+        'state.store_trace(seen("a trace"), {})',
+        "state.store_trace(vast(), {})",
     )
     code = (
         "import torch\nfrom regard.view import Header, Map, Slots, Trace\n"

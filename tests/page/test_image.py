@@ -9,7 +9,7 @@ import pytest
 from regard.view import page as saved_page
 from regard.view import save
 from tests.browser import opened
-from tests.view.traces import captioned
+from tests.view.example_traces import captioned
 
 PIXEL = """(canvas, [column, row]) => {
   const [x, y] = [(column + 0.5) / 4 * canvas.width, (row + 0.5) / 3 * canvas.height];

@@ -62,7 +62,7 @@ def test_every_lesson_fits_a_phone_and_a_finger(name, served, chromium):
 def test_the_code_on_the_page_is_the_code_of_the_lesson(name, served, chromium):
     with lesson(served, chromium, name) as page:
         page.locator("pre").wait_for()
-        assert page.locator("pre").inner_text().strip() == LESSONS[name].run({})["code"]
+        assert page.locator("pre").inner_text().strip() == LESSONS[name].answer({})["code"]
 
 
 def test_a_query_that_is_dragged_gets_the_weights_of_the_library(served, chromium):
@@ -78,7 +78,7 @@ def test_a_query_that_is_dragged_gets_the_weights_of_the_library(served, chromiu
         there = json.loads(given(page)["query"])
         assert there != [0.3, 0.4]
         assert shown == pytest.approx(
-            LESSONS["dictionary"].run({"query": there})["weights"], abs=6e-4
+            LESSONS["dictionary"].answer({"query": there})["weights"], abs=6e-4
         )
 
 
@@ -164,7 +164,7 @@ def test_back_comes_back_to_what_was_played(served, chromium):
 
 @pytest.mark.parametrize("name", ["alignment", "tape", "pointing"])
 def test_lessons_of_models_lead_to_models_that_there_are(name, served, chromium):
-    from regard.zoo.members import names
+    from regard.zoo.catalogue import names
 
     with lesson(served, chromium, name) as page:
         page.locator("a.open").first.wait_for()

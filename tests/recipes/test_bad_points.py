@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard import cli, terminal
-from regard.data import hulls, vinyals
+from regard.cli import console, main
+from regard.data.geometry import hulls, vinyals
 from regard.recipes import delaunay, hull, sort, tsp
-from regard.recipes.pointing import searching
-from tests.recipes.pointing.untrained import LSTM, NET, TOURING, WORDS, saved
+from regard.recipes.pointer import search
+from tests.recipes.pointer.untrained import LSTM, NET, TOURING, WORDS, saved
 
 MODELS = {
     "hull": (hull, LSTM),
@@ -75,7 +75,7 @@ FILES = {
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("models")
-    tasks = {"words": {"least": 3, "most": 7}}
+    tasks = {"words": {"min_points": 3, "max_points": 7}}
     return {
         name: saved(folder / name, *made, **tasks.get(name, {})) for name, made in MODELS.items()
     }
@@ -84,14 +84,14 @@ def folders(tmp_path_factory) -> dict[str, str]:
 @pytest.fixture
 def regard(folders, capsys, monkeypatch, tmp_path):
     """Run a command with a model, beside files; its exit code, output and standard error."""
-    monkeypatch.setattr(terminal, "PATIENCE", 600)
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_NOTES", 600)
     monkeypatch.chdir(tmp_path)
     for name, content in FILES.items():
         Path(name).write_bytes(content)
     Path("folder.csv").mkdir()
 
     def run(command: str, model: str, *words: str) -> tuple[int, str, str]:
-        code = cli.main([command, folders[model], *words])
+        code = main.main([command, folders[model], *words])
         return (code, *capsys.readouterr())
 
     return run
@@ -168,7 +168,7 @@ def test_points_that_come_again_are_no_other_vertices(regard):
 def test_no_wrong_polygon_comes_without_a_word(regard, model, text):
     _, out, err = regard("predict", model, text)
     polygon, words = out.rstrip("\n").split("\n")
-    right = hulls.same_polygon([*map(int, polygon.split())], [0, 1, 2, 3])
+    right = hulls.is_same_polygon([*map(int, polygon.split())], [0, 1, 2, 3])
     assert ("which is the hull" in words, "the hull is 0 1 2 3" in words) == (right, not right)
     assert err == ""
 
@@ -180,10 +180,10 @@ def written(points, name="points.csv", head=""):
 
 def test_ten_thousand_points_have_a_hull_and_more_are_refused(regard, monkeypatch):
     points = np.random.default_rng(0).random((10_001, 2))
-    greedy = searching.decode.greedy
+    greedy = search.decode.greedy
     # one that has learned nothing would point at all of them, one after the other
     monkeypatch.setattr(
-        searching.decode, "greedy", lambda *a, **how: greedy(*a, **how | {"longest": 7})
+        search.decode, "greedy", lambda *a, **how: greedy(*a, **how | {"longest": 7})
     )
     found = answered(regard("predict", "hull", written(points[1:]), "--json"))
     assert found["hull"] == hulls.hull(points[1:])
@@ -250,7 +250,7 @@ def test_a_line_of_vinyals_and_a_file_of_tsplib_are_read_as_points(regard, model
     plain = regard("predict", model, written(points))
     cities = "".join(f"{i} {x} {y}\n" for i, (x, y) in enumerate(points, 1))
     Path("a.tsp").write_text(f"{TSP.format('EUC_2D')}NODE_COORD_SECTION\n{cities}EOF\n")
-    vinyals.write("a.txt", [(points, [0, 1, 2])])
+    vinyals.write_instances("a.txt", [(points, [0, 1, 2])])
     assert plain == regard("predict", model, "a.tsp") == regard("predict", model, "a.txt")
 
 

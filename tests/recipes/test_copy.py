@@ -6,7 +6,7 @@ import pytest
 
 from regard.recipes import copy
 from regard.recipes.copy import Config, Evaluation
-from regard.view.machines import why_not
+from regard.view.traces.memory_trace import why_not
 from tests.recipes.untrained import copying, saying, untrained
 
 
@@ -41,7 +41,7 @@ def test_it_is_trained_by_one_command(toy, recipe, tmp_path):
 
 def test_its_example_fits_into_its_memory():
     config = Config()
-    assert config.data.read(copy.EXAMPLE).slots == 2 <= config.model.slots
+    assert config.data.parse_episode(copy.EXAMPLE).slots == 2 <= config.model.slots
 
 
 def test_twenty_machines_differ_by_their_seeds_alone():

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from regard.data import triangulations
+from regard.data.geometry import triangulations
 from regard.recipes import delaunay
-from regard.recipes.pointing.asked import Asked
-from tests.recipes.pointing.untrained import LSTM, untrained
+from regard.recipes.pointer.problems import Problems
+from tests.recipes.pointer.untrained import LSTM, untrained
 
 #  3 · · 2
 #  · 4 · ·
@@ -18,12 +18,12 @@ TRUTH = [0, 1, 4, 1, 2, 4, 2, 3, 4, 0, 3, 4]
 
 
 def judged(*answers):
-    posed = Asked([POINTS] * len(answers), [TRUTH] * len(answers))
-    return delaunay.RECIPE.judged(posed, [*answers], delaunay.Evaluation())
+    posed = Problems([POINTS] * len(answers), [TRUTH] * len(answers))
+    return delaunay.RECIPE.answer_metrics(posed, [*answers], delaunay.Evaluation())
 
 
 def said(answer):
-    return delaunay.RECIPE.said(POINTS, answer, False)
+    return delaunay.RECIPE.describe_answer(POINTS, answer, False)
 
 
 @pytest.mark.parametrize("answer", [TRUTH, TRUTH[::-1], TRUTH[6:] + TRUTH[:6]])
@@ -69,17 +69,19 @@ SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], float)
 
 @pytest.mark.parametrize("answer", [[0, 1, 2, 0, 2, 3], [0, 1, 3, 1, 2, 3]])
 def test_either_diagonal_of_a_square_is_right(answer):
-    text, details = delaunay.RECIPE.said(SQUARE, answer, False)
+    text, details = delaunay.RECIPE.describe_answer(SQUARE, answer, False)
     assert text.endswith("\n2 triangles, which are all")
     assert (details["coverage"], details["correct"]) == (1, True)
     for truth in ([0, 1, 2, 0, 2, 3], [0, 1, 3, 1, 2, 3]):
-        found = delaunay.RECIPE.judged(Asked([SQUARE], [truth]), [answer], delaunay.Evaluation())
+        found = delaunay.RECIPE.answer_metrics(
+            Problems([SQUARE], [truth]), [answer], delaunay.Evaluation()
+        )
         assert found == {"accuracy": 1, "coverage": 1}
 
 
 @pytest.mark.parametrize("answer", [[0, 1, 2], [0, 1, 3], [0, 1, 2, 0, 1, 3]])
 def test_where_several_answers_are_right_no_triangle_is_called_wrong(answer):
-    text, details = delaunay.RECIPE.said(SQUARE, answer, False)
+    text, details = delaunay.RECIPE.describe_answer(SQUARE, answer, False)
     assert re.search(
         r"\nthis is no Delaunay triangulation; one of several is "
         r"(0 1 3  1 2 3|0 1 2  0 2 3|0 2 3  0 1 2|1 2 3  0 1 3), of which [01] of 2 were found$",
@@ -90,9 +92,9 @@ def test_where_several_answers_are_right_no_triangle_is_called_wrong(answer):
 
 @pytest.mark.parametrize(("few", "accuracy"), [(4, 1), (3, 0)])
 def test_only_of_few_points_other_answers_than_the_true_one_are_right(monkeypatch, few, accuracy):
-    monkeypatch.setattr(delaunay, "MOST", few)
-    posed = Asked([SQUARE], [[0, 1, 2, 0, 2, 3]])
-    found = delaunay.RECIPE.judged(posed, [[0, 1, 3, 1, 2, 3]], delaunay.Evaluation(3))
+    monkeypatch.setattr(delaunay, "MAX_POINTS", few)
+    posed = Problems([SQUARE], [[0, 1, 2, 0, 2, 3]])
+    found = delaunay.RECIPE.answer_metrics(posed, [[0, 1, 3, 1, 2, 3]], delaunay.Evaluation(3))
     assert found == {"accuracy": accuracy, "coverage": accuracy}
 
 
@@ -102,7 +104,7 @@ def test_an_answer_that_equals_the_true_one_is_not_judged_again(monkeypatch):
 
 
 def test_one_triangle_is_said_alone():
-    text, _ = delaunay.RECIPE.said(POINTS[:3], [0, 1, 2], False)
+    text, _ = delaunay.RECIPE.describe_answer(POINTS[:3], [0, 1, 2], False)
     assert text == "0 1 2\nwhich is all"
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from regard.config import override
-from regard.data import hulls
+from regard.data.geometry import hulls
 from regard.recipes import hull
-from regard.recipes.pointing.asked import Asked
-from tests.recipes.pointing.untrained import LSTM, untrained
+from regard.recipes.pointer.problems import Problems
+from tests.recipes.pointer.untrained import LSTM, untrained
 
 #  3 · 2
 #  · 4 ·
@@ -17,12 +17,12 @@ RIM = [0, 1, 2, 3]
 
 
 def judged(*answers):
-    posed = Asked([POINTS] * len(answers), [RIM] * len(answers))
-    return hull.RECIPE.judged(posed, [*answers], hull.Evaluation())
+    posed = Problems([POINTS] * len(answers), [RIM] * len(answers))
+    return hull.RECIPE.answer_metrics(posed, [*answers], hull.Evaluation())
 
 
 def said(answer):
-    return hull.RECIPE.said(POINTS, answer, False)
+    return hull.RECIPE.describe_answer(POINTS, answer, False)
 
 
 @pytest.mark.parametrize("answer", [RIM, [2, 3, 0, 1], [1, 0, 3, 2]])
@@ -87,7 +87,7 @@ def test_points_without_a_hull_are_refused(ask, text, message):
 
 
 def test_more_points_than_can_be_read_in_seconds_are_refused(monkeypatch):
-    monkeypatch.setattr(hull, "MOST", 5)
+    monkeypatch.setattr(hull, "MAX_POINTS", 5)
     with pytest.raises(ValueError, match=r"^hull: expected at most 5 points, got 6$"):
         hull.predict(untrained(hull, LSTM), hull.EXAMPLE)
 
@@ -97,7 +97,7 @@ def test_points_far_away_have_the_hull_of_points_that_are_near():
     text = " ".join(f"{x!r},{y!r}" for x, y in (near + 2**20).tolist())
     found = hull.predict(untrained(hull, LSTM), text).details
     assert found["hull"] == hulls.hull(near)
-    assert found["hull_area"] == hulls.area(near, found["hull"])
+    assert found["hull_area"] == hulls.polygon_area(near, found["hull"])
 
 
 def test_what_is_drawn_is_judged_by_its_own_hull():
@@ -111,4 +111,4 @@ def test_rows_of_the_table_are_configs_that_can_be():
     grid = hull.GRIDS["paper"]
     rows = [override(grid.base, row.settings) for row in grid.rows]
     assert len({repr(config) for config in rows}) == len(rows) == 5
-    assert [c.model.says for c in rows] == ["pointer"] * 3 + ["attention", "vocabulary"]
+    assert [c.model.output for c in rows] == ["pointer"] * 3 + ["attention", "vocabulary"]

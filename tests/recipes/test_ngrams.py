@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard.data.ngrams import NGrams
+from regard.data.ntm.ngrams import NGrams
 from regard.recipes import ngrams
-from regard.recipes.machines.config import Batches
-from regard.recipes.machines.measuring import held_out
 from regard.recipes.ngrams import Config, Evaluation
-from regard.view.machines import why_not
+from regard.recipes.ntm.config import Batches
+from regard.recipes.ntm.metrics import held_out_episodes
+from regard.view.traces.memory_trace import why_not
 from tests.recipes.untrained import saying, untrained
 
 TASK = NGrams(order=3, length=20)
@@ -22,10 +22,12 @@ def loaded():
 
 
 def test_the_best_estimator_is_nothing_above_itself(loaded):
-    best = saying(loaded, lambda inputs: torch.logit(TASK.optimal(inputs)).float())
+    best = saying(loaded, lambda inputs: torch.logit(TASK.optimal_probabilities(inputs)).float())
     found = ngrams.evaluate(best, Evaluation(sequences=50))
     assert found["above"] == pytest.approx(0, abs=1e-4)
-    assert found["optimum"] == pytest.approx(float(TASK.optimal_bits(held_out(TASK, 50, 0)).mean()))
+    assert found["optimum"] == pytest.approx(
+        float(TASK.optimal_bits(held_out_episodes(TASK, 50, 0)).mean())
+    )
 
 
 def test_who_knows_nothing_costs_one_bit_a_bit(loaded):
@@ -46,7 +48,7 @@ def test_a_trace_is_one_of_a_machine_and_goes_one_step_on(loaded):
 
 
 def test_its_example_can_be_read():
-    assert Config().data.read(ngrams.EXAMPLE).asked.sum() == len(ngrams.EXAMPLE)
+    assert Config().data.parse_episode(ngrams.EXAMPLE).target_mask.sum() == len(ngrams.EXAMPLE)
 
 
 @pytest.mark.parametrize("name", ["sequences", "slots"])

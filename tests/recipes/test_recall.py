@@ -4,7 +4,7 @@ import pytest
 
 from regard.recipes import recall
 from regard.recipes.recall import Config, Evaluation
-from regard.view.machines import why_not
+from regard.view.traces.memory_trace import why_not
 from tests.recipes.untrained import MACHINE, saying, untrained
 
 
@@ -40,7 +40,7 @@ def test_a_trace_is_one_of_a_machine():
 
 def test_its_example_fits_into_its_memory():
     config = Config()
-    assert config.data.read(recall.EXAMPLE).slots == 9 <= config.model.slots
+    assert config.data.parse_episode(recall.EXAMPLE).slots == 9 <= config.model.slots
 
 
 @pytest.mark.parametrize("name", ["items", "sequences", "slots"])

@@ -4,7 +4,7 @@ import pytest
 
 from regard.recipes import repeat_copy
 from regard.recipes.repeat_copy import Config, Evaluation
-from regard.view.machines import why_not
+from regard.view.traces.memory_trace import why_not
 from tests.recipes.untrained import saying, untrained
 
 
@@ -43,7 +43,7 @@ def test_a_trace_is_one_of_a_machine():
 
 def test_its_example_fits_into_its_memory():
     config = Config()
-    assert config.data.read(repeat_copy.EXAMPLE).slots == 2 <= config.model.slots
+    assert config.data.parse_episode(repeat_copy.EXAMPLE).slots == 2 <= config.model.slots
 
 
 @pytest.mark.parametrize("name", ["length", "repeats", "sequences", "slots"])

@@ -5,16 +5,16 @@ import pytest
 
 from regard.config import override
 from regard.recipes import sort
-from regard.recipes.pointing.asked import Asked
-from tests.recipes.pointing.untrained import untrained
+from regard.recipes.pointer.problems import Problems
+from tests.recipes.pointer.untrained import untrained
 
 NUMBERS = np.array([[0.7], [0.1], [0.4], [0.1]])
 RIGHT = [1, 3, 2, 0]
 
 
 def judged(*answers):
-    posed = Asked([NUMBERS] * len(answers), None)
-    return sort.RECIPE.judged(posed, [*answers], sort.Evaluation())["accuracy"]
+    posed = Problems([NUMBERS] * len(answers), None)
+    return sort.RECIPE.answer_metrics(posed, [*answers], sort.Evaluation())["accuracy"]
 
 
 def test_equal_numbers_may_come_in_any_order():
@@ -31,20 +31,24 @@ def test_accuracy_is_the_share_of_rows_that_are_right():
 
 
 def test_what_is_right_is_said_with_its_numbers():
-    text, details = sort.RECIPE.said(NUMBERS, RIGHT, False)
+    text, details = sort.RECIPE.describe_answer(NUMBERS, RIGHT, False)
     assert text == "1 3 2 0\n0.1 0.1 0.4 0.7"
     assert details == {"indices": RIGHT, "values": [0.1, 0.1, 0.4, 0.7], "correct": True}
 
 
 def test_what_is_wrong_is_said_beside_what_is_right():
-    text, details = sort.RECIPE.said(NUMBERS, [0, 1, 2, 3], False)
+    text, details = sort.RECIPE.describe_answer(NUMBERS, [0, 1, 2, 3], False)
     assert text == "0 1 2 3\n0.7 0.1 0.4 0.1\nthese are not in order; right is 1 3 2 0"
     assert not details["correct"]
 
 
 def test_numbers_are_read_from_0_to_1_in_the_same_order():
-    assert sort.RECIPE.ready(np.array([[30.0], [-10], [10]])).tolist() == [[1], [0], [0.5]]
-    assert sort.RECIPE.ready(np.array([[7.0], [7.0]])).tolist() == [[0], [0]]
+    assert sort.RECIPE.normalize_points(np.array([[30.0], [-10], [10]])).tolist() == [
+        [1],
+        [0],
+        [0.5],
+    ]
+    assert sort.RECIPE.normalize_points(np.array([[7.0], [7.0]])).tolist() == [[0], [0]]
 
 
 def test_one_number_is_in_order():

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from regard.recipes import sort_bits
-from regard.recipes.sort_bits import MACHINE, Config, Evaluation
-from regard.view.machines import why_not
+from regard.recipes.sort_bits import MODEL, Config, Evaluation
+from regard.view.traces.memory_trace import why_not
 from tests.recipes.untrained import saying, untrained
 
-TASK = {"bits": 2, "vectors": 5, "kept": 3}
+TASK = {"bits": 2, "vectors": 5, "top_k": 3}
 
 
 @pytest.fixture
@@ -47,12 +47,12 @@ def test_a_trace_is_one_of_a_machine(loaded):
 
 
 def test_its_memory_is_learned_so_that_places_have_names():
-    assert MACHINE.memory == "learned" and Config().model == MACHINE
+    assert MODEL.memory_init == "learned" and Config().model == MODEL
 
 
 def test_its_example_fits_into_its_memory():
     config = Config()
-    assert config.data.read(sort_bits.EXAMPLE).slots == 3 <= config.model.slots
+    assert config.data.parse_episode(sort_bits.EXAMPLE).slots == 3 <= config.model.slots
 
 
 @pytest.mark.parametrize("name", ["sequences", "slots"])

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from regard import edit, edits, load, look
-from regard.data import tours
+from regard.data.geometry import optimal_tours, tours
 from regard.models.pointer_network import PointerNetworkConfig
 from regard.recipes import tsp
-from regard.recipes.pointing.asked import Asked, example
-from regard.view.changes import changes
-from tests.recipes.pointing.untrained import LSTM, TOURING, WORDS, untrained
+from regard.recipes.pointer.problems import Problems, example_points
+from regard.view.server.page_edits import parse_edits
+from tests.recipes.pointer.untrained import LSTM, TOURING, WORDS, untrained
 
 SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], float)
 AROUND, ACROSS = [0, 1, 2, 3], [0, 2, 1, 3]
@@ -21,8 +21,8 @@ CROSSING = 2 + 2 * math.sqrt(2)
 
 
 def judged(answers, truths=None, points=SQUARE, **how):
-    posed = Asked([points] * len(answers), truths)
-    return tsp.RECIPE.judged(posed, answers, tsp.Evaluation(**how))
+    posed = Problems([points] * len(answers), truths)
+    return tsp.RECIPE.answer_metrics(posed, answers, tsp.Evaluation(**how))
 
 
 def test_lengths_and_gaps_by_hand():
@@ -42,23 +42,23 @@ def test_of_many_cities_the_best_tours_are_found_only_if_asked_for():
     points = np.random.default_rng(0).random((13, 2))
     tour = [*range(13)]
     assert judged([tour], points=points) == {
-        "length": tours.length(points, tour),
+        "length": tours.tour_length(points, tour),
         "optimal": None,
         "gap": None,
     }
     found = judged([tour], points=points, prove=True)
-    best = tours.length(points, tours.by_programming(points))
+    best = tours.tour_length(points, tours.held_karp_tour(points))
     assert found["optimal"] == pytest.approx(best)
 
 
 def test_a_tour_is_said_from_city_0_on():
-    text, details = tsp.RECIPE.said(SQUARE, [2, 1, 0, 3], False)
+    text, details = tsp.RECIPE.describe_answer(SQUARE, [2, 1, 0, 3], False)
     assert text == "0 1 2 3\nlength 4"
     assert details == {"indices": AROUND, "length": 4, "optimal": None, "gap": None}
 
 
 def test_a_proof_says_how_far_the_best_is():
-    text, details = tsp.RECIPE.said(SQUARE, ACROSS, True)
+    text, details = tsp.RECIPE.describe_answer(SQUARE, ACROSS, True)
     assert text == "0 2 1 3\nlength 4.82843, 20.71 % above the shortest, 4"
     assert (details["optimal"], details["best"], details["proved"]) == (4, AROUND, True)
     assert details["gap"] == pytest.approx(CROSSING / 4 - 1)
@@ -69,16 +69,16 @@ def test_a_proof_agrees_with_dynamic_programming(cities):
     points = np.random.default_rng(cities).random((cities, 2))
     typed = " ".join(f"{x!r},{y!r}" for x, y in points.tolist())
     found = tsp.predict(untrained(tsp, TOURING), typed, prove=True).details
-    best = tours.by_programming(points)
+    best = tours.held_karp_tour(points)
     assert (found["best"], found["proved"]) == (best, True)
-    assert found["optimal"] == pytest.approx(tours.length(points, best))
+    assert found["optimal"] == pytest.approx(tours.tour_length(points, best))
     assert found["gap"] == pytest.approx(found["length"] / found["optimal"] - 1)
 
 
 def test_what_is_not_proved_in_time_says_what_is_known(monkeypatch):
-    late = tsp.proving.Proof(AROUND, 4.0, False, 3.5)
-    monkeypatch.setattr(tsp, "_best", lambda points: late)
-    text, details = tsp.RECIPE.said(SQUARE, AROUND, True)
+    late = optimal_tours.Proof(AROUND, 4.0, False, 3.5)
+    monkeypatch.setattr(tsp, "_best_tour", lambda points: late)
+    text, details = tsp.RECIPE.describe_answer(SQUARE, AROUND, True)
     assert text.endswith("0.00 % above the shortest found in a minute, 4; none is shorter than 3.5")
     assert (details["proved"], details["bound"]) == (False, 3.5)
 
@@ -105,15 +105,19 @@ def test_there_are_eight_ways_to_turn_a_square(augment):
         tsp.Evaluation(augment=augment)
 
 
-@pytest.mark.parametrize("leader", [0.5, math.nan, math.inf])
-def test_the_shortest_tour_counts_no_less_than_another(leader):
-    with pytest.raises(ValueError, match=f"^tsp: expected leader of at least 1, got {leader}$"):
-        tsp.Config(leader=leader)
+@pytest.mark.parametrize("weight", [0.5, math.nan, math.inf])
+def test_the_shortest_tour_counts_no_less_than_another(weight):
+    with pytest.raises(
+        ValueError, match=f"^tsp: expected best_tour_weight of at least 1, got {weight}$"
+    ):
+        tsp.Config(best_tour_weight=weight)
 
 
 def test_a_vocabulary_makes_no_tours():
-    few = replace(tsp.Config().data, least=3, most=7, every=1)
-    with pytest.raises(ValueError, match="tsp: expected a model that points, got says=vocabulary"):
+    few = replace(tsp.Config().data, min_points=3, max_points=7, points_step=1)
+    with pytest.raises(
+        ValueError, match="tsp: expected a model that points, got output=vocabulary"
+    ):
         tsp.Config(data=few, model=WORDS)
 
 
@@ -121,22 +125,22 @@ def test_files_may_hold_instances_of_several_sizes():
     random = np.random.default_rng(0)
     points = [random.random((n, 2)) for n in (5, 7, 5, 3)]
     model = untrained(tsp, TOURING).model
-    answers = tsp.RECIPE.answered(model, points, tsp.Tour(), tsp.Evaluation())
+    answers = tsp.RECIPE.decode_answers(model, points, tsp.Tour(), tsp.Evaluation())
     assert [sorted(answer) for answer in answers] == [[*range(n)] for n in (5, 7, 5, 3)]
-    alone = [tsp.RECIPE.answered(model, [p], tsp.Tour(), tsp.Evaluation())[0] for p in points]
+    alone = [tsp.RECIPE.decode_answers(model, [p], tsp.Tour(), tsp.Evaluation())[0] for p in points]
     assert answers == alone
 
 
 def test_the_lstm_of_the_paper_is_offered_by_name():
-    assert isinstance(tsp.LIKE["lstm"].model, PointerNetworkConfig)
-    assert (tsp.LIKE["lstm"].data.least, tsp.LIKE["lstm"].data.most) == (5, 20)
+    assert isinstance(tsp.PRESETS["lstm"].model, PointerNetworkConfig)
+    assert (tsp.PRESETS["lstm"].data.min_points, tsp.PRESETS["lstm"].data.max_points) == (5, 20)
 
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_beams_search_for_tours_that_go_to_every_city(beam):
     points = list(np.random.default_rng(0).random((3, 6, 2)))
     how, model = tsp.Evaluation(beam=beam), untrained(tsp, TOURING).model
-    for tour in tsp.RECIPE.answered(model, points, tsp.Tour(5, 6), how):
+    for tour in tsp.RECIPE.decode_answers(model, points, tsp.Tour(5, 6), how):
         assert sorted(tour) == [*range(6)]
 
 
@@ -145,9 +149,9 @@ def test_beams_and_many_ways_to_read_are_refused_together():
         tsp.Evaluation(beam=2, augment=8)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
-def test_a_card_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="tsp: expected a card for device=cuda, got none"):
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="tsp: expected a GPU for device=cuda, got none"):
         tsp.Evaluation(device="cuda")
 
 
@@ -164,33 +168,33 @@ CITIES = " ".join(f"{x:.3f},{y:.3f}" for x, y in np.random.default_rng(1).random
 def test_an_edit_is_made_to_the_tour_that_begins_at_city_0():
     loaded = untrained(tsp, TOURING)
     alone = tsp.trace(loaded, CITIES, prefix="0")
-    with edit(loaded.model, {"touring": edits.heat(1.0)}):
+    with edit(loaded.model, {"decoder": edits.heat(1.0)}):
         same, said = tsp.trace(loaded, CITIES), tsp.predict(loaded, CITIES)
     assert same.outputs == alone.outputs
-    assert said.details["indices"] == tours.normal(alone.outputs["indices"])
+    assert said.details["indices"] == tours.canonical_tour(alone.outputs["indices"])
 
 
 @pytest.mark.parametrize("model", [TOURING, LSTM], ids=["attention", "lstm"])
 def test_what_is_hidden_from_it_is_not_gone_to(model):
     loaded = untrained(tsp, model)
-    given = tsp.typed(loaded.card, CITIES)
+    given = tsp.parse_input(loaded.card, CITIES)
     second = tsp.trace(loaded, given, prefix="0").outputs["indices"][1]
-    at = "touring" if model is TOURING else "pointer"
+    at = "decoder" if model is TOURING else "pointer"
     hide = [{"at": at, "do": "hide", "cells": [[1, second]]}]
-    with edit(loaded.model, changes(tsp.placed(loaded.card, given, hide))):
+    with edit(loaded.model, parse_edits(tsp.to_model_edits(loaded.card, given, hide))):
         edited, said = tsp.trace(loaded, given), tsp.predict(loaded, CITIES)
     assert edited.outputs["indices"][1] != second
-    assert said.details["indices"] == tours.normal(edited.outputs["indices"])
+    assert said.details["indices"] == tours.canonical_tour(edited.outputs["indices"])
 
 
 def test_a_model_of_the_zoo_goes_another_way_without_some_of_its_heads():
-    loaded, many = load("tsp"), example(2, 40)
-    ablated = {f"blocks.{i}.own": edits.ablate(*range(8)) for i in range(4)}
+    loaded, many = load("tsp"), example_points(2, 40)
+    ablated = {f"blocks.{i}.self_attention": edits.ablate(*range(8)) for i in range(4)}
     with edit(loaded.model, ablated):
         edited = tsp.trace(loaded, many)
     alone = tsp.trace(loaded, many, prefix="0")
     assert edited.outputs["length"] > alone.outputs["length"]
-    assert (edited.map("reading").whole() == 0).all()
+    assert (edited.map("reading").all_weights() == 0).all()
 
 
 def test_a_look_that_is_open_changes_no_tour():

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from regard import config as configs
 from regard.models.lstm import LSTMConfig
 from regard.models.ntm import NTMConfig
-from regard.recipes.machines.config import MODELS
+from regard.recipes.ntm.config import MODELS
 from regard.zoo import Loaded
 
-MACHINE = NTMConfig(width=7, slots=8, cell=5)
+MACHINE = NTMConfig(width=7, slots=8, slot_width=5)
 NET = LSTMConfig(width=7, layers=2)
 
 
@@ -23,7 +23,7 @@ def untrained(recipe: ModuleType, config: Any = MACHINE, **task: Any) -> Loaded:
     data = replace(recipe.Config().data, **task)
     sized = replace(config, inputs=data.inputs, outputs=data.outputs)
     name = recipe.__name__.rpartition(".")[2]
-    card = {"name": "tiny", "recipe": name, "settings": {"data": configs.plain(data)}}
+    card = {"name": "tiny", "recipe": name, "settings": {"data": configs.to_json(data)}}
     return Loaded(MODELS[type(sized)](sized).eval(), None, sized, card)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
-from regard.config import plain
+from regard.config import to_json
 from regard.train.engine import DivergedError
 from regard.train.grids import Grid, Row
-from regard.train.interrupts import caught
+from regard.train.interrupts import catch_signals
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Evaluation:
 
 
 WIDE = Config(width=40)
-LIKE = {"small": Config(), "wide": WIDE}
+PRESETS = {"small": Config(), "wide": WIDE}
 ROWS = (Row("Narrow, one", ("width=1",)), Row("as it is"))
 GRIDS = {
     "widths": Grid("How wide it must be", WIDE, ROWS, seeds=(0, 1), against="as it is"),
@@ -47,13 +47,13 @@ def run(config, *, out=None, report=None, resume=None, step=None):
     """Write what a run leaves behind; the numbers are the width and the seed."""
     folder = resume or out
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"schema": 1, "recipe": "toy", "settings": plain(config)}
+    told = {"schema": 1, "recipe": "toy", "settings": to_json(config)}
     (folder / "config.json").write_text(json.dumps(told))
     report.note(f"{'goes on' if resume else 'begins'} with width {config.width}")
     if config.width == DIVERGES:
         raise DivergedError(f"the loss is nan\nin {Path('/home/me/runs/13')}")
     if config.width == WAITS:
-        with caught() as asked:
+        with catch_signals() as asked:
             while not asked:
                 time.sleep(0.05)
         return SimpleNamespace(stopped="interrupted")
@@ -64,14 +64,14 @@ def run(config, *, out=None, report=None, resume=None, step=None):
     return SimpleNamespace(stopped="finished")
 
 
-def compared(ours, theirs):
+def compare_runs(ours, theirs):
     """The folders that were compared, as a word."""
     return " ".join(a.name + "<" + b.name for a, b in zip(ours, theirs, strict=True))
 
 
 if __name__ == "__main__":
-    from regard.asking import RECIPES
-    from regard.cli import main
+    from regard.cli.main import main
+    from regard.cli.resolve import RECIPES
 
     RECIPES["toy"] = ("tests.train.tabled", "a toy")
     sys.exit(main())

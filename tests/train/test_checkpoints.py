@@ -10,9 +10,19 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from regard import files
+from regard.runtime import atomic_files
 from regard.train import DamagedError, checkpoints
-from regard.train.checkpoints import Checkpoint, back, latest, load, name, save, steps, tidy, whole
+from regard.train.checkpoints import (
+    Checkpoint,
+    folder_name,
+    latest_intact_step,
+    latest_step,
+    list_steps,
+    load,
+    remove_leftovers,
+    rewind,
+    save,
+)
 from tests.train import toy
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -42,44 +52,44 @@ def test_what_is_saved_is_loaded(tmp_path):
 
 def test_one_tree_can_be_read_alone(tmp_path):
     folder = saved(tmp_path, 5)
-    (folder / name(5) / "optimizer.safetensors").unlink()
+    (folder / folder_name(5) / "optimizer.safetensors").unlink()
     assert load(folder, only=("model", "average")).trees.keys() == {"model"}
 
 
 def test_the_pointer_names_the_newest(tmp_path):
     folder = saved(tmp_path, 5, 10)
     assert (folder / "latest").read_text() == "step-00000010\n"
-    assert (latest(folder), load(folder).step, load(folder, 5).step) == (10, 10, 5)
+    assert (latest_step(folder), load(folder).step, load(folder, 5).step) == (10, 10, 5)
 
 
 def test_the_newest_stay_and_the_best_of_each_of_them(tmp_path):
     for step, best in [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4), (6, 4)]:
         save(tmp_path, checkpoint(step, best), keep=2)
-        assert best in steps(tmp_path)
-    assert steps(tmp_path) == [4, 5, 6]
+        assert best in list_steps(tmp_path)
+    assert list_steps(tmp_path) == [4, 5, 6]
 
 
 def test_a_future_that_was_taken_back_is_deleted(tmp_path):
     saved(tmp_path, 5, 10, 15)
     save(tmp_path, checkpoint(7), keep=2)
-    assert (steps(tmp_path), latest(tmp_path)) == ([5, 7], 7)
+    assert (list_steps(tmp_path), latest_step(tmp_path)) == ([5, 7], 7)
 
 
 def test_going_back_makes_a_step_the_latest_and_forgets_what_came_after(tmp_path):
     saved(tmp_path, 5, 10, 15)
-    back(tmp_path, 5)
-    assert (latest(tmp_path), names(tmp_path)) == (5, ["latest", "step-00000005"])
+    rewind(tmp_path, 5)
+    assert (latest_step(tmp_path), names(tmp_path)) == (5, ["latest", "step-00000005"])
 
 
 def test_a_step_that_is_whole_is_not_written_again(tmp_path):
-    before = (saved(tmp_path, 5) / name(5)).stat().st_ino
+    before = (saved(tmp_path, 5) / folder_name(5)).stat().st_ino
     saved(tmp_path, 5)
-    assert (tmp_path / name(5)).stat().st_ino == before
+    assert (tmp_path / folder_name(5)).stat().st_ino == before
     assert names(tmp_path) == ["latest", "step-00000005"]
 
 
 def test_a_step_that_is_damaged_is_written_again(tmp_path):
-    (saved(tmp_path, 5) / name(5) / "state.json").write_bytes(b"{}")
+    (saved(tmp_path, 5) / folder_name(5) / "state.json").write_bytes(b"{}")
     assert load(saved(tmp_path, 5)).state == {"n": 5}
     assert names(tmp_path) == ["latest", "step-00000005"]
 
@@ -87,7 +97,7 @@ def test_a_step_that_is_damaged_is_written_again(tmp_path):
 @pytest.mark.parametrize("file", ["model.safetensors", "state.json", "manifest.json"])
 @pytest.mark.parametrize("harm", ["cut", "flip", "miss"])
 def test_a_damaged_file_is_named_and_the_one_before_is_offered(tmp_path, file, harm):
-    path = saved(tmp_path, 5, 10) / name(10) / file
+    path = saved(tmp_path, 5, 10) / folder_name(10) / file
     data = path.read_bytes()
     middle = len(data) // 2
     flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
@@ -103,18 +113,20 @@ def test_a_damaged_file_is_named_and_the_one_before_is_offered(tmp_path, file, h
 
 
 def test_every_bit_of_a_checkpoint_counts(tmp_path):
-    folder = saved(tmp_path, 5) / name(5)
+    folder = saved(tmp_path, 5) / folder_name(5)
     for path in sorted(folder.iterdir()):
         data = path.read_bytes()
         for place in range(0, len(data), 7):
             path.write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
-            assert whole(tmp_path) is None or json.loads(path.read_bytes()) == json.loads(data)
+            assert latest_intact_step(tmp_path) is None or json.loads(
+                path.read_bytes()
+            ) == json.loads(data)
         path.write_bytes(data)
-    assert whole(tmp_path) == 5
+    assert latest_intact_step(tmp_path) == 5
 
 
 def test_with_nothing_whole_it_says_so(tmp_path):
-    (saved(tmp_path, 5) / name(5) / "state.json").write_bytes(b"{}")
+    (saved(tmp_path, 5) / folder_name(5) / "state.json").write_bytes(b"{}")
     with pytest.raises(
         DamagedError, match=r"\(2 of \d+ bytes\), and no checkpoint before it is whol"
     ):
@@ -130,7 +142,7 @@ def test_a_damaged_pointer_offers_the_newest_that_is_whole(tmp_path):
 
 
 def test_another_schema_is_refused(tmp_path):
-    path = saved(tmp_path, 5) / name(5) / "manifest.json"
+    path = saved(tmp_path, 5) / folder_name(5) / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 2}))
     with pytest.raises(DamagedError, match=r"manifest\.json: expected schema 1, got 2"):
         load(tmp_path)
@@ -138,7 +150,7 @@ def test_another_schema_is_refused(tmp_path):
 
 def forged(folder, **changed):
     """A manifest of another hand, whose sum is right."""
-    path = folder / name(5) / "manifest.json"
+    path = folder / folder_name(5) / "manifest.json"
     told = {k: v for k, v in json.loads(path.read_text()).items() if k not in ("schema", "sha256")}
     told |= changed
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
@@ -204,7 +216,7 @@ def harmed(path, kind):
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device", "link", "socket"])
 @pytest.mark.parametrize("file", ["model.safetensors", "state.json", "manifest.json"])
 def test_what_is_no_plain_file_is_not_read(tmp_path, file, kind):
-    harmed(saved(tmp_path, 5) / name(5) / file, kind)
+    harmed(saved(tmp_path, 5) / folder_name(5) / file, kind)
     with pytest.raises(DamagedError, match=rf"{file} is damaged"):
         load(tmp_path)
 
@@ -213,11 +225,11 @@ def test_what_is_no_plain_file_is_not_read(tmp_path, file, kind):
 def test_a_pointer_that_is_no_plain_file_is_damaged(tmp_path, kind):
     harmed(saved(tmp_path / "run", 5) / "latest", kind)
     with pytest.raises(DamagedError, match=r"latest is damaged .* the checkpoint of step 5 is"):
-        latest(tmp_path / "run")
+        latest_step(tmp_path / "run")
 
 
 def test_a_size_that_is_another_is_refused_before_anything_is_read(tmp_path):
-    path = saved(tmp_path, 5) / name(5) / "model.safetensors"
+    path = saved(tmp_path, 5) / folder_name(5) / "model.safetensors"
     os.truncate(path, 2**40)  # a hole, which takes no room on the disk and all memory when read
     with pytest.raises(DamagedError, match=r"\(1099511627776 of \d+ bytes\)"):
         load(tmp_path)
@@ -225,14 +237,14 @@ def test_a_size_that_is_another_is_refused_before_anything_is_read(tmp_path):
 
 def unreadable(monkeypatch, number, *titles):
     """Lets the opening of these files of checkpoints fail with an error of the system."""
-    opened = files.plain_file
+    opened = atomic_files.open_plain_file
 
     def plain_file(path):
         if f"{path.parent.name}/{path.name}" in titles:
             raise OSError(number, os.strerror(number), str(path))
         return opened(path)
 
-    monkeypatch.setattr(files, "plain_file", plain_file)
+    monkeypatch.setattr(atomic_files, "open_plain_file", plain_file)
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ENAMETOOLONG])
@@ -240,21 +252,21 @@ def test_a_file_that_cannot_be_read_is_damage_and_hides_none_of_the_others(
     tmp_path, monkeypatch, number
 ):
     saved(tmp_path, 5, 10, 15)
-    titles = [f"{name(step)}/model.safetensors" for step in (10, 15)]
+    titles = [f"{folder_name(step)}/model.safetensors" for step in (10, 15)]
     unreadable(monkeypatch, number, *titles)
     with pytest.raises(DamagedError, match=r"15/model\.safetensors cannot be read .*--step 5$"):
         load(tmp_path)
-    assert whole(tmp_path) == 5
+    assert latest_intact_step(tmp_path) == 5
 
 
 def test_a_pointer_that_cannot_be_read_is_damaged(tmp_path, monkeypatch):
     unreadable(monkeypatch, errno.EIO, f"{saved(tmp_path / 'run', 5).name}/latest")
     with pytest.raises(DamagedError, match=r"latest is damaged .* the checkpoint of step 5 is"):
-        latest(tmp_path / "run")
+        latest_step(tmp_path / "run")
 
 
 def test_whether_a_checkpoint_is_whole_is_asked_in_little_memory(tmp_path):
-    hole = saved(tmp_path, 5) / name(5) / "model.safetensors"
+    hole = saved(tmp_path, 5) / folder_name(5) / "model.safetensors"
     os.truncate(hole, 2**27)  # its sum is right, so that all of it is read
     with hole.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -262,7 +274,7 @@ def test_whether_a_checkpoint_is_whole_is_asked_in_little_memory(tmp_path):
     forged(tmp_path, files=listed | {hole.name: {"bytes": 2**27, "sha256": digest}})
     tracemalloc.start()
     try:
-        assert whole(tmp_path) == 5
+        assert latest_intact_step(tmp_path) == 5
         assert tracemalloc.get_traced_memory()[1] < 2**23
     finally:
         tracemalloc.stop()
@@ -271,13 +283,13 @@ def test_whether_a_checkpoint_is_whole_is_asked_in_little_memory(tmp_path):
 def test_a_file_larger_than_memory_is_damage_and_the_one_before_is_offered(tmp_path, monkeypatch):
     saved(tmp_path, 5, 10)
     # what is asked of the bytes of a file once all of them are in memory
-    monkeypatch.setattr(checkpoints, "_facts", Mock(side_effect=MemoryError))
+    monkeypatch.setattr(checkpoints, "_file_facts", Mock(side_effect=MemoryError))
     with pytest.raises(DamagedError, match=r"do not fit into memory\); .*--step 5$"):
         load(tmp_path)
 
 
 def test_what_is_written_into_a_file_while_it_is_read_is_not_loaded(tmp_path, monkeypatch):
-    path = saved(tmp_path, 5) / name(5) / "model.safetensors"
+    path = saved(tmp_path, 5) / folder_name(5) / "model.safetensors"
     compared = hashlib.file_digest
 
     def file_digest(file, kind):
@@ -295,7 +307,7 @@ def test_what_is_written_into_a_file_while_it_is_read_is_not_loaded(tmp_path, mo
     "state", [b"[]", b"x", b'{"trees": {}, "state": []}', b'{"trees": {"model": {"tensor": 3}}}']
 )
 def test_a_state_of_no_training_is_one_sentence(tmp_path, state):
-    path = saved(tmp_path, 5) / name(5)
+    path = saved(tmp_path, 5) / folder_name(5)
     (path / "state.json").write_bytes(state)
     listed = json.loads((path / "manifest.json").read_text())["files"]
     facts = {"bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()}
@@ -306,14 +318,14 @@ def test_a_state_of_no_training_is_one_sentence(tmp_path, state):
 
 def test_a_manifest_of_another_step_is_refused(tmp_path):
     saved(tmp_path, 5)
-    (tmp_path / name(5)).rename(tmp_path / name(6))
+    (tmp_path / folder_name(5)).rename(tmp_path / folder_name(6))
     (tmp_path / "latest").unlink()
     with pytest.raises(DamagedError, match=r"step-00000006/manifest\.json is damaged"):
         load(tmp_path)
 
 
 def test_no_checkpoint_and_a_wrong_step_are_told_apart(tmp_path):
-    assert latest(tmp_path) is None
+    assert latest_step(tmp_path) is None
     with pytest.raises(ValueError, match="expected checkpoints, got none"):
         load(tmp_path)
     with pytest.raises(ValueError, match="expected a checkpoint of step 7, got those of 5"):
@@ -360,7 +372,7 @@ def test_killed_at_any_moment_of_saving_a_whole_checkpoint_is_the_latest(tmp_pat
 
     for folder in killed_anywhere(tmp_path, monkeypatch, work):
         assert load(folder).step in (6, 10)
-        tidy(folder)
+        remove_leftovers(folder)
         assert load(saved(folder, 10, 11)).step == 11
 
 
@@ -370,10 +382,10 @@ def test_killed_at_any_moment_of_saving_a_step_again_it_stays_the_latest(tmp_pat
 
 
 def test_killed_at_any_moment_of_going_back_a_whole_checkpoint_is_the_latest(tmp_path, monkeypatch):
-    for folder in killed_anywhere(tmp_path, monkeypatch, lambda folder: back(folder, 5)):
-        assert load(folder).step == 5 or steps(folder) == [5, 6]
-        back(folder, 5)
-        tidy(folder)
+    for folder in killed_anywhere(tmp_path, monkeypatch, lambda folder: rewind(folder, 5)):
+        assert load(folder).step == 5 or list_steps(folder) == [5, 6]
+        rewind(folder, 5)
+        remove_leftovers(folder)
         assert names(folder) == ["latest", "step-00000005"]
 
 
@@ -383,8 +395,8 @@ def test_killed_at_any_moment_of_going_back_a_whole_checkpoint_is_the_latest(tmp
 def test_a_folder_that_only_looks_like_a_checkpoint_is_left_alone(tmp_path, title):
     folder = saved(tmp_path, 2)
     (folder / title).mkdir()
-    assert (steps(folder), latest(folder)) == ([2], 2)
-    back(folder, 2)
+    assert (list_steps(folder), latest_step(folder)) == ([2], 2)
+    rewind(folder, 2)
     assert (folder / title).is_dir()
 
 
@@ -394,10 +406,10 @@ def test_what_killed_processes_left_is_tidied_away(tmp_path):
         (tmp_path / left).mkdir()
         (tmp_path / left / "model.safetensors").write_bytes(b"half")
     (tmp_path / ".latest.7-ab.part").write_text("step")
-    tidy(tmp_path)
+    remove_leftovers(tmp_path)
     assert names(tmp_path) == ["latest", "step-00000005"]
 
 
 def test_nothing_is_pickled(tmp_path):
-    found = {p.suffix for p in (saved(tmp_path, 5) / name(5)).iterdir()}
+    found = {p.suffix for p in (saved(tmp_path, 5) / folder_name(5)).iterdir()}
     assert found == {".safetensors", ".json"}

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.train import DivergedError, Optimizer, Schedule, checkpoints
-from regard.train.devices import launched
+from regard.train.devices import launch_fabric
 from regard.train.engine import Engine
 from tests.train import toy
 
@@ -13,13 +13,13 @@ from tests.train import toy
 def engine(folder, *, model=None, loss=toy.loss, batches=None, **fields):
     training = toy.training(**fields)
     model, batches = model or toy.model(), batches or toy.Batches()
-    return Engine(model, loss, batches, training, fabric=launched(training), folder=folder)
+    return Engine(model, loss, batches, training, fabric=launch_fabric(training), folder=folder)
 
 
 def stepped(engine, steps):
     for _ in range(steps):
-        engine.update()
-    return [one.loss for one in engine.settle()]
+        engine.train_step()
+    return [one.loss for one in engine.check_losses()]
 
 
 class Same:
@@ -65,7 +65,7 @@ def test_a_step_is_that_of_a_bare_loop(tmp_path):
         toy.loss(model, batch).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         bare.step()
-        ours.update()
+        ours.train_step()
     for a, b in zip(ours.model.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(a, b)
 
@@ -75,36 +75,36 @@ def test_gradients_that_were_there_before_do_not_count(tmp_path):
     for p in model.parameters():
         p.grad = torch.full_like(p, 1e6)
     ours, fresh = engine(tmp_path, model=model), engine(tmp_path, model=toy.model().eval())
-    ours.update(), fresh.update()
+    ours.train_step(), fresh.train_step()
     assert toy.weights(ours.model) == toy.weights(fresh.model)
 
 
 def test_clipping_bounds_the_gradient_and_its_norm_is_kept(tmp_path):
     before = toy.model()
     ours = engine(tmp_path, clip=1e-3, optimizer=Optimizer("sgd", rate=1.0))
-    ours.update()
+    ours.train_step()
     pairs = zip(ours.model.parameters(), before.parameters(), strict=True)
     moved = sum(float((a - b).detach().square().sum()) for a, b in pairs) ** 0.5
     assert math.isclose(moved, 1e-3, rel_tol=1e-2)
-    assert ours.settle()[0].norm > 1e-3
+    assert ours.check_losses()[0].norm > 1e-3
 
 
 def test_without_clipping_there_is_no_norm(tmp_path):
     ours = engine(tmp_path, clip=0.0)
-    ours.update()
-    assert ours.settle()[0].norm is None
+    ours.train_step()
+    assert ours.check_losses()[0].norm is None
 
 
 def test_the_rate_follows_the_schedule(tmp_path):
     ours = engine(tmp_path, schedule=Schedule("linear", warmup=2), steps=4)
-    rates = [ours.update() and ours.rate for _ in range(4)]
+    rates = [ours.train_step() and ours.rate for _ in range(4)]
     assert rates == [0.005, 0.01, 0.005, 0.0]
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw", "adadelta", "sgd"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_loaded_engine_goes_on_bit_for_bit(tmp_path, kind, dtype):
-    fields = {"optimizer": Optimizer(kind), "average": 0.9, "accumulate": 2}
+    fields = {"optimizer": Optimizer(kind), "ema_decay": 0.9, "accumulate": 2}
     ours = engine(tmp_path, model=toy.model(dtype), **fields)
     stepped(ours, 4)
     ours.save()
@@ -118,7 +118,7 @@ def test_a_loaded_engine_goes_on_bit_for_bit(tmp_path, kind, dtype):
 
 def test_the_time_of_all_sittings_counts(tmp_path, monkeypatch):
     ours = engine(tmp_path)
-    monkeypatch.setattr(ours, "_before", 1000.0)
+    monkeypatch.setattr(ours, "_seconds_before", 1000.0)
     ours.save()
     again = engine(tmp_path)
     again.load(0)
@@ -131,10 +131,10 @@ def test_tied_weights_are_saved_once_and_stay_tied(tmp_path):
         model[1].weight = model[0].weight
         return model
 
-    ours = engine(tmp_path, model=tied(), average=0.5)
+    ours = engine(tmp_path, model=tied(), ema_decay=0.5)
     stepped(ours, 2)
     ours.save()
-    again = engine(tmp_path, model=tied(), average=0.5)
+    again = engine(tmp_path, model=tied(), ema_decay=0.5)
     again.load(2)
     assert again.model[0].weight is again.model[1].weight
     assert stepped(again, 3) == stepped(ours, 3)
@@ -149,7 +149,7 @@ def test_mixed_precision_computes_in_bfloat16_and_keeps_float32(tmp_path):
         return out.float().square().mean()
 
     ours = engine(tmp_path, loss=loss, precision="bf16-mixed")
-    ours.update()
+    ours.train_step()
     assert seen == [(torch.float32, torch.bfloat16)]
     assert {p.dtype for p in ours.model.parameters()} == {torch.float32}
 
@@ -176,30 +176,30 @@ def test_a_gradient_that_is_not_finite_is_named_before_the_loss_is_lost(tmp_path
     ours = []
     ours.append(engine(tmp_path, loss=root_of_nothing(ours, 3)))
     stepped(ours[0], 2)
-    ours[0].update()
+    ours[0].train_step()
     with pytest.raises(DivergedError, match="fit: the gradient of step 3 is nan; nothing was save"):
-        ours[0].settle()
+        ours[0].check_losses()
 
 
 def test_gradients_that_are_not_finite_are_counted(tmp_path):
     ours = []
     ours.append(engine(tmp_path, loss=root_of_nothing(ours, 1)))
     for _ in range(3):
-        ours[0].update()
+        ours[0].train_step()
     with pytest.raises(DivergedError, match=r"step 1 is nan.* \(gradients of 3 steps are not fin"):
-        ours[0].settle()
+        ours[0].check_losses()
 
 
 def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     ours = engine(tmp_path)
     ours.save()
-    ours.update()
+    ours.train_step()
     torch.nn.init.constant_(ours.model[0].weight, float("nan"))
     with pytest.raises(
         DivergedError, match="the weights after step 1 are not finite; step-0000000"
     ):
         ours.save()
-    assert checkpoints.steps(tmp_path) == [0]
+    assert checkpoints.list_steps(tmp_path) == [0]
 
 
 @pytest.mark.parametrize("state", [{}, {"optimizer": "adam"}])
@@ -263,6 +263,6 @@ def test_an_average_that_is_new_begins_with_the_weights_of_the_checkpoint(tmp_pa
     ours = engine(tmp_path)
     stepped(ours, 2)
     ours.save()
-    again = engine(tmp_path, average=0.9)
+    again = engine(tmp_path, ema_decay=0.9)
     again.load(2)
     assert toy.weights(again.average.model) == toy.weights(ours.model)

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
 def test_a_training_on_a_card_goes_on_to_the_same_losses(tmp_path, precision, capfd):
-    fields = {"device": "cuda", "precision": precision, "average": 0.9}
+    fields = {"device": "cuda", "precision": precision, "ema_decay": 0.9}
     for run, steps in (("whole", (12,)), ("parts", (5, 12))):
         for to in steps:
             training = toy.training(**fields, steps=to)
@@ -22,10 +22,10 @@ def test_a_training_on_a_card_goes_on_to_the_same_losses(tmp_path, precision, ca
 @pytest.mark.parametrize("kind", ["adam", "adamw", "adadelta", "sgd"])
 def test_captured_steps_are_the_steps_as_told(tmp_path, kind):
     losses = []
-    for captured in (False, True):
-        fields = {"device": "cuda", "captured": captured, "optimizer": Optimizer(kind)}
+    for cuda_graphs in (False, True):
+        fields = {"device": "cuda", "cuda_graphs": cuda_graphs, "optimizer": Optimizer(kind)}
         training = toy.training(**fields, steps=40, schedule=Schedule("cosine", warmup=5))
-        run = tmp_path / str(captured)
+        run = tmp_path / str(cuda_graphs)
         fit(_still(toy.model()), toy.loss, toy.Batches(), training, run=run)
         losses.append([x["loss"] for x in toy.said(run)])
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
@@ -33,11 +33,18 @@ def test_captured_steps_are_the_steps_as_told(tmp_path, kind):
 
 def test_a_recorded_step_goes_on_from_where_it_was_set_back_to(tmp_path):
     seen = []
-    for captured in (False, True):
-        run, judge = tmp_path / str(captured), toy.judging(1.0, 9.0, 0.5)
-        fields = {"device": "cuda", "captured": captured, "setback": 4.0, "judge_every": 20}
+    for cuda_graphs in (False, True):
+        run, validate = tmp_path / str(cuda_graphs), toy.validator(1.0, 9.0, 0.5)
+        fields = {
+            "device": "cuda",
+            "cuda_graphs": cuda_graphs,
+            "rollback_ratio": 4.0,
+            "validate_every": 20,
+        }
         training = toy.training(**fields, steps=60)
-        found = fit(_still(toy.model()), toy.loss, toy.Batches(), training, run=run, judge=judge)
+        found = fit(
+            _still(toy.model()), toy.loss, toy.Batches(), training, run=run, validate=validate
+        )
         seen.append(torch.cat([p.flatten().cpu() for p in found.model.parameters()]))
     torch.testing.assert_close(seen[1], seen[0], rtol=1e-3, atol=1e-5)
 
@@ -53,7 +60,7 @@ def test_captured_dropout_differs_from_step_to_step(tmp_path):
             return iter([toy.Batch(torch.ones(64, 3), 64)] * (5 - start))
 
     still = Optimizer("sgd", rate=1e-20)
-    fields = {"device": "cuda", "captured": True, "optimizer": still, "report_every": 1}
+    fields = {"device": "cuda", "cuda_graphs": True, "optimizer": still, "report_every": 1}
     fit(toy.model(), toy.loss, Same(), toy.training(**fields, steps=9), run=tmp_path)
     losses = [x["loss"] for x in toy.said(tmp_path)]
     assert len(set(losses)) == 9

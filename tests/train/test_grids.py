@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from regard.train import grids, silent
-from regard.train.grids import Grid, Row, one_by_one, planned, side_by_side
+from regard.train.grids import Grid, Row, plan_grid, train_in_parallel, train_sequentially
 from regard.train.run_lock import hold_lock
 from tests.train import tabled
 from tests.train.tabled import GRIDS, WAITS, Config, Training
@@ -21,20 +21,20 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def plan(tmp_path, *settings, grid="widths", only=None):
-    return planned("toy", grid, GRIDS[grid], settings, tmp_path, only=only)
+    return plan_grid("toy", grid, GRIDS[grid], settings, tmp_path, only=only)
 
 
 def trained(plan, run=tabled.run):
     """What was told while the plan was carried out in this process."""
     told = []
-    one_by_one(plan, run, report=lambda cell: silent, tell=told.append)
+    train_sequentially(plan, run, report=lambda cell: silent, log=told.append)
     return told
 
 
 @pytest.fixture
 def apart(monkeypatch):
     """Trainings in processes of their own find the toy recipe."""
-    monkeypatch.setattr(grids, "PROGRAM", (sys.executable, "-m", "tests.train.tabled"))
+    monkeypatch.setattr(grids, "REGARD_COMMAND", (sys.executable, "-m", "tests.train.tabled"))
     monkeypatch.chdir(ROOT)
 
 
@@ -136,7 +136,7 @@ def test_what_is_begun_goes_on_in_its_folder(tmp_path):
 def test_a_run_that_fails_is_recorded_and_the_others_go_on(tmp_path):
     found = plan(tmp_path, grid="broken")
     assert "13-seed0: failed: DivergedError: the loss is nan in /home/me/runs/13" in trained(found)
-    assert [cell.finished for cell in found.cells] == [False, True]
+    assert [cell.is_finished for cell in found.cells] == [False, True]
     recorded = json.loads((tmp_path / "13-seed0" / "failed.json").read_text())
     assert "Traceback (most recent call last)" in recorded["traceback"]
 
@@ -146,7 +146,7 @@ def test_a_run_that_failed_is_tried_again(tmp_path, monkeypatch):
     monkeypatch.setattr(tabled, "DIVERGES", 0)
     found = plan(tmp_path, grid="broken")
     trained(found)
-    assert [(cell.state, cell.failed) for cell in found.cells] == [("finished", None)] * 2
+    assert [(cell.state, cell.failure) for cell in found.cells] == [("finished", None)] * 2
 
 
 def test_a_run_that_is_interrupted_ends_the_table_for_now(tmp_path):
@@ -160,16 +160,16 @@ def test_side_by_side_comes_to_what_one_by_one_comes_to(tmp_path, apart):
     alone = plan(tmp_path / "alone", grid="broken")
     trained(alone)
     together, told = plan(tmp_path / "together", grid="broken"), []
-    side_by_side(together, 2, told.append)
+    train_in_parallel(together, 2, told.append)
     assert [c.state for c in together.cells] == [c.state for c in alone.cells]
     assert told == ["13-seed0: begun, 1 to come", "as-it-is-seed0: begun, 0 to come"]
 
 
 def test_a_process_that_dies_without_a_word_is_recorded(tmp_path, monkeypatch):
-    monkeypatch.setattr(grids, "PROGRAM", (sys.executable, "-c", "raise SystemExit(3)"))
+    monkeypatch.setattr(grids, "REGARD_COMMAND", (sys.executable, "-c", "raise SystemExit(3)"))
     found, told = plan(tmp_path, only="as-it-is-seed0"), []
-    side_by_side(found, 1, told.append)
-    assert found.cells[0].failed == "its process ended with code 3"
+    train_in_parallel(found, 1, told.append)
+    assert found.cells[0].failure == "its process ended with code 3"
     assert told[1:] == ["as-it-is-seed0: failed: its process ended with code 3"]
 
 
@@ -177,19 +177,19 @@ def test_a_wish_to_stop_is_passed_on_and_nothing_has_failed(tmp_path, apart):
     found = plan(tmp_path, f"width={WAITS}", only="as-it-is")
 
     def stop():
-        while not found.cells[0].begun:
+        while not found.cells[0].has_run:
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=stop, daemon=True).start()
-    side_by_side(found, 1, lambda line: None)
+    train_in_parallel(found, 1, lambda line: None)
     assert [cell.state for cell in found.cells] == ["not finished"] * 2
-    assert [cell.begun for cell in found.cells] == [True, False]
+    assert [cell.has_run for cell in found.cells] == [True, False]
 
 
 def test_every_line_says_whose_it_is():
     stream = io.StringIO()
-    named = grids.Named(stream, "dot-seed0")
+    named = grids.PrefixedStream(stream, "dot-seed0")
     named.write("one\ntwo\n")
     named.flush()
     assert stream.getvalue() == "dot-seed0: one\ndot-seed0: two\n"
@@ -201,9 +201,9 @@ def test_a_row_that_another_process_trains_is_left_to_it(tmp_path):
     with hold_lock(busy.folder):
         told = trained(table)
     assert f"{busy.name}: run: {busy.folder} is being trained by process {os.getpid()}" in told[1]
-    assert (busy.failed, busy.finished, other.finished) == (None, False, True)
+    assert (busy.failure, busy.is_finished, other.is_finished) == (None, False, True)
     trained(table)
-    assert busy.finished
+    assert busy.is_finished
 
 
 def test_a_damaged_folder_of_a_row_is_one_sentence(tmp_path):
@@ -214,4 +214,4 @@ def test_a_damaged_folder_of_a_row_is_one_sentence(tmp_path):
         plan(tmp_path)
     (cell.folder / "failed.json").write_text("[]")
     with pytest.raises(ValueError, match=r"failed\.json is damaged: expected a JSON"):
-        _ = cell.failed
+        _ = cell.failure

@@ -10,16 +10,16 @@ import pytest
 from benchmarks import results as kept
 from regard.recipes import translate
 from regard.train import results, silent
-from regard.train.grids import Grid, Row, one_by_one, planned
+from regard.train.grids import Grid, Row, plan_grid, train_sequentially
 from tests.train import tabled
 from tests.train.tabled import GRIDS, Config
 
 
 def gathered(folder, *settings, grid="widths", module=tabled):
     held = GRIDS[grid] if isinstance(grid, str) else grid
-    plan = planned("toy", grid if isinstance(grid, str) else "own", held, settings, folder)
-    one_by_one(plan, tabled.run, report=lambda cell: silent, tell=lambda line: None)
-    return results.gathered(plan, module)
+    plan = plan_grid("toy", grid if isinstance(grid, str) else "own", held, settings, folder)
+    train_sequentially(plan, tabled.run, report=lambda cell: silent, log=lambda line: None)
+    return results.collect_table(plan, module)
 
 
 def test_a_table_is_gathered_by_hand(tmp_path):
@@ -37,7 +37,7 @@ def test_a_table_is_gathered_by_hand(tmp_path):
 
 
 def test_a_number_is_the_mean_and_half_the_range(tmp_path):
-    assert results.lines(gathered(tmp_path)) == [
+    assert results.table_rows(gathered(tmp_path)) == [
         ["", "BLEU", "2017", "against as it is", "time"],
         [
             "Narrow, one",
@@ -63,18 +63,18 @@ def test_a_number_is_the_mean_and_half_the_range(tmp_path):
 def test_a_number_has_as_many_places_as_can_be_read(numbers, words):
     row = {"label": "a", "numbers": [{"x": n} for n in numbers], "failed": {}, "seconds": []}
     table = {"rows": [row | {"compared": None}], "columns": {"X": "x"}, "against": None}
-    assert results.lines(table)[1] == ["a", words, "–"]
+    assert results.table_rows(table)[1] == ["a", words, "–"]
 
 
 def test_without_columns_of_its_own_a_recipe_shows_every_number(tmp_path):
     plain = SimpleNamespace(Config=Config)
-    head, *rows = results.lines(gathered(tmp_path, grid="broken", module=plain))
+    head, *rows = results.table_rows(gathered(tmp_path, grid="broken", module=plain))
     assert head == ["", "bleu", "test_2017.bleu", "time"]
     assert rows == [["13", "failed", "failed", "–"], ["as it is", "4.000", "0.500", "1:00"]]
 
 
 def test_what_failed_is_told_below_the_table_without_the_place_where(tmp_path):
-    text = results.section(gathered(tmp_path, grid="broken"))
+    text = results.table_markdown(gathered(tmp_path, grid="broken"))
     assert text.endswith("\nFailed:\n\n- 13, seed 0: DivergedError: the loss is nan in 13\n")
 
 
@@ -82,7 +82,7 @@ def test_what_failed_is_told_below_the_table_without_the_place_where(tmp_path):
     ("base", "command"),
     [
         (Config(), "regard train toy training.steps=3 width=1"),
-        (tabled.WIDE, "regard train toy like=wide training.steps=3 width=1"),
+        (tabled.WIDE, "regard train toy preset=wide training.steps=3 width=1"),
         (Config(41), "regard train toy grid=own training.steps=3 --only narrow-one"),
     ],
 )
@@ -93,7 +93,7 @@ def test_the_command_of_a_row_trains_it(tmp_path, base, command):
 
 def test_no_place_of_the_machine_is_written(tmp_path):
     found = gathered(tmp_path, "corpus=/home/me/my pairs.tsv", grid="broken")
-    results.written(tmp_path, found)
+    results.write_table(tmp_path, found)
     text = (tmp_path / "table.json").read_text() + (tmp_path / "table.md").read_text()
     assert "/home" not in text and str(tmp_path) not in text
     assert shlex.split(found["command"])[-1] == "corpus=my pairs.tsv"
@@ -111,14 +111,16 @@ def test_no_place_of_the_machine_is_written(tmp_path):
     ],
 )
 def test_only_paths_from_the_root_or_home_are_shortened(text, left):
-    assert results.portable(text) == left
+    assert results.without_folders(text) == left
 
 
 def test_a_section_says_what_its_numbers_may_depend_on(tmp_path):
-    text = results.section(gathered(tmp_path))
+    text = results.table_markdown(gathered(tmp_path))
     assert text.startswith("## toy: widths\n\nHow wide it must be.\n\n")
-    assert "a card · torch 2.0 · seeds 0, 1 · 4:00 in all\n\n`regard train toy grid=widths`" in text
-    assert "| as it is | 40.50 ± 0.50 | 0.500 ± 0.000 | – | 1:00 | `regard train toy like" in text
+    assert (
+        "a card · torch 2.0 · seeds 0, 1 · 4:00 in total\n\n`regard train toy grid=widths`" in text
+    )
+    assert "| as it is | 40.50 ± 0.50 | 0.500 ± 0.000 | – | 1:00 | `regard train toy preset" in text
 
 
 def test_what_a_recipe_says_of_a_table_stands_below_it(tmp_path):
@@ -128,33 +130,35 @@ def test_what_a_recipe_says_of_a_table_stands_below_it(tmp_path):
     )
     found = gathered(tmp_path, module=said)
     assert found["notes"] == ["2 rows.", "So."]
-    assert results.section(found).endswith("` |\n\n- 2 rows.\n- So.\n")
+    assert results.table_markdown(found).endswith("` |\n\n- 2 rows.\n- So.\n")
 
 
 def test_a_picture_of_a_table_stands_between_it_and_what_is_said(tmp_path):
     found = gathered(tmp_path) | {"picture": "images/a.png", "notes": ["So."]}
-    assert results.section(found).endswith("|\n\n![How wide it must be](images/a.png)\n\n- So.\n")
+    assert results.table_markdown(found).endswith(
+        "|\n\n![How wide it must be](images/a.png)\n\n- So.\n"
+    )
 
 
 def test_a_line_in_a_label_does_not_end_its_cell(tmp_path):
     found = gathered(tmp_path, grid=Grid("", Config(), (Row("p(y|x)"),)))
-    assert "| p(y\\|x) | 4.000 |" in results.section(found)
+    assert "| p(y\\|x) | 4.000 |" in results.table_markdown(found)
 
 
 def test_a_page_has_all_tables_in_order(tmp_path):
     found = [gathered(tmp_path / name, grid=name) for name in ("widths", "broken")]
-    text = results.page(found)
+    text = results.page_markdown(found)
     assert text.startswith("# Results\n\nWritten by `python -m benchmarks.results`")
     assert text.index("## toy: broken") < text.index("## toy: widths")
-    assert text == results.page(found[::-1])
+    assert text == results.page_markdown(found[::-1])
 
 
 def test_tables_are_kept_and_what_is_no_table_is_left_out(tmp_path):
-    results.written(tmp_path, gathered(tmp_path))
+    results.write_table(tmp_path, gathered(tmp_path))
     place = kept.kept(tmp_path, tmp_path / "docs")
     assert place == tmp_path / "docs" / "results" / "toy-widths.json"
     (place.parent / "other.json").write_text('{"lines": {}}')
-    assert kept.page(tmp_path / "docs") == results.page([json.loads(place.read_text())])
+    assert kept.page(tmp_path / "docs") == results.page_markdown([json.loads(place.read_text())])
 
 
 def long_table() -> dict:

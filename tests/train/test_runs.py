@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from regard import files
-from regard.config import plain
+from regard.config import to_json
+from regard.runtime import atomic_files
 from regard.train import BusyError, Checkpoint, Optimizer, Training, checkpoints, run_lock, runs
 
 
@@ -18,7 +18,9 @@ class Config:
 
 
 def opened(config=None, *, pairs=3, **told):
-    return runs.opened("translate", config or Config(), data={"pairs": pairs}, name="a", **told)
+    return runs.create_run_folder(
+        "translate", config or Config(), data={"pairs": pairs}, name="a", **told
+    )
 
 
 def begun(folder):
@@ -27,10 +29,10 @@ def begun(folder):
 
 def test_a_new_run_has_its_settings_at_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    folder = runs.opened("translate", Config(), data={}, name="tiny")
+    folder = runs.create_run_folder("translate", Config(), data={}, name="tiny")
     told = json.loads((folder / "config.json").read_text())
     assert (told["schema"], told["recipe"]) == (1, "translate")
-    assert told["settings"] == plain(Config())
+    assert told["settings"] == to_json(Config())
     assert folder.parent.as_posix() == "runs/translate"
     assert folder.name.endswith("-tiny")
 
@@ -69,7 +71,7 @@ def test_a_name_that_cannot_stand_in_a_folder_is_refused_and_makes_none(
 ):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"^run: expected name of at most 100 bytes .{,110}$"):
-        runs.opened("translate", Config(), data={}, name=name)
+        runs.create_run_folder("translate", Config(), data={}, name=name)
     assert not list(tmp_path.iterdir())
 
 
@@ -97,7 +99,7 @@ def test_a_run_keeps_the_command_that_began_it(tmp_path, monkeypatch, program):
     folder = begun(tmp_path)
     monkeypatch.setattr(sys, "argv", ["regard", "train", "--resume", "x"])
     opened(resume=folder)
-    told = runs.circumstances(folder, seconds=1.23, device="cpu")
+    told = runs.provenance(folder, seconds=1.23, device="cpu")
     assert told["command"] == "regard train translate 'name=a b'"
     assert told["seconds"] == 1.2
 
@@ -146,18 +148,18 @@ def test_a_run_that_is_being_trained_is_left_alone(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such lock")
 def test_of_two_that_begin_at_once_in_one_folder_one_is_refused(tmp_path, monkeypatch):
-    written, other = files.write, Config(training=Training(seed=1))
+    written, other = atomic_files.write_file, Config(training=Training(seed=1))
 
     def write(path, content):
         if path.name == "data.json":  # nothing says yet that there is a run
             with pytest.raises(BusyError, match=f"run: {tmp_path} is being trained by process"):
-                runs.opened("translate", other, data={}, name="b", out=tmp_path)
+                runs.create_run_folder("translate", other, data={}, name="b", out=tmp_path)
         return written(path, content)
 
-    monkeypatch.setattr(files, "write", write)
+    monkeypatch.setattr(atomic_files, "write_file", write)
     begun(tmp_path)
     told = json.loads((tmp_path / "config.json").read_text())
-    assert told["settings"] == plain(Config())
+    assert told["settings"] == to_json(Config())
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ def test_settings_cannot_be_changed():
 
 
 def test_adadelta_is_that_of_bahdanau():
-    told = Optimizer("adadelta").filled()
+    told = Optimizer("adadelta").hyperparameters()
     assert told == {"rate": 1.0, "rho": 0.95, "eps": 1e-6, "decay": 0.0}
 
 
 def test_what_is_given_goes_before_the_default():
-    assert Optimizer("sgd", rate=0.5, momentum=0.9).filled() == {
+    assert Optimizer("sgd", rate=0.5, momentum=0.9).hyperparameters() == {
         "rate": 0.5,
         "momentum": 0.9,
         "decay": 0.0,
@@ -64,13 +64,19 @@ def test_a_schedule_refuses_what_contradicts_it(fields, message):
     [
         ({"steps": 0}, "Training: expected steps of at least 1, got 0"),
         ({"save_every": 0}, "Training: expected save_every of at least 1, got 0"),
-        ({"keep": 0}, "Training: expected keep of at least 1, got 0"),
+        ({"keep_checkpoints": 0}, "Training: expected keep_checkpoints of at least 1, got 0"),
         ({"clip": -1.0}, "Training: expected clip of at least 0, got -1.0"),
-        ({"average": 1.0}, "Training: expected average from 0 to less than 1, got 1.0"),
-        ({"patience": 2, "judge_every": 0}, "patience needs judgements, but judge_every is 0"),
-        ({"setback": 4.0, "judge_every": 0}, "setback needs judgements, but judge_every is 0"),
-        ({"setback": 0.5}, "expected setback above 1, or 0 for none, got 0.5"),
-        ({"precision": "16-mixed", "device": "cpu"}, "Training: 16-mixed needs a card"),
+        ({"ema_decay": 1.0}, "Training: expected ema_decay from 0 to less than 1, got 1.0"),
+        (
+            {"patience": 2, "validate_every": 0},
+            "patience needs validation, but validate_every is 0",
+        ),
+        (
+            {"rollback_ratio": 4.0, "validate_every": 0},
+            "rollback_ratio needs validation, but validate_every is 0",
+        ),
+        ({"rollback_ratio": 0.5}, "expected rollback_ratio above 1, or 0 for none, got 0.5"),
+        ({"precision": "16-mixed", "device": "cpu"}, "Training: 16-mixed needs a GPU"),
     ],
 )
 def test_a_training_refuses_what_contradicts_it(fields, message):
@@ -81,7 +87,7 @@ def test_a_training_refuses_what_contradicts_it(fields, message):
 @pytest.mark.parametrize(
     ("kind", "name"),
     [(Optimizer, "kind"), (Schedule, "kind")]
-    + [(Training, name) for name in ("precision", "device", "strategy", "best")],
+    + [(Training, name) for name in ("precision", "device", "strategy", "monitor_mode")],
 )
 def test_a_wrong_choice_is_answered_with_the_choices(kind, name):
     # past the type checker of the tests, as callers without one come
@@ -91,11 +97,11 @@ def test_a_wrong_choice_is_answered_with_the_choices(kind, name):
         kind.__post_init__(given)
 
 
-def test_a_captured_step_is_one_batch_on_one_device_in_a_precision_that_does_not_ask():
-    with pytest.raises(ValueError, match="a captured step is one batch on one device, got accumul"):
-        Training(captured=True, accumulate=2)
-    with pytest.raises(ValueError, match="16-mixed asks the card at every step"):
-        Training(captured=True, precision="16-mixed")
+def test_a_step_of_cuda_graphs_is_one_batch_on_one_device_in_a_precision_that_does_not_wait():
+    with pytest.raises(ValueError, match="a step of cuda_graphs is one batch on one device, got"):
+        Training(cuda_graphs=True, accumulate=2)
+    with pytest.raises(ValueError, match="16-mixed waits for the GPU at every step"):
+        Training(cuda_graphs=True, precision="16-mixed")
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 10**4000], ids=["negative", "large", "very large"])

@@ -10,8 +10,8 @@ from regard.train import trees
 
 def back(tree):
     """What comes back from files."""
-    tensors, nodes = trees.packed(tree)
-    return trees.unpacked(load(save(tensors)), json.loads(json.dumps(nodes)))
+    tensors, nodes = trees.pack_tree(tree)
+    return trees.unpack_tree(load(save(tensors)), json.loads(json.dumps(nodes)))
 
 
 def test_dicts_lists_tuples_and_numbers_come_back_equal():
@@ -29,7 +29,7 @@ def test_tensors_come_back_with_their_dtype(dtype):
 def test_tied_weights_are_written_once():
     model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))
     model[1].weight = model[0].weight
-    tensors, _ = trees.packed(model.state_dict())
+    tensors, _ = trees.pack_tree(model.state_dict())
     assert list(tensors) == ["0.weight"]
     assert back(model.state_dict()).keys() == model.state_dict().keys()
 
@@ -54,12 +54,12 @@ def test_what_is_no_data_is_refused_with_its_place():
     with pytest.raises(
         ValueError, match=r"checkpoint: expected tensors, numbers .* got object at a"
     ):
-        trees.packed({"a": [object()]})
+        trees.pack_tree({"a": [object()]})
     with pytest.raises(ValueError, match=r"expected keys that are names or numbers, got 0\.5 in a"):
-        trees.packed({"a": {0.5: 1}})
+        trees.pack_tree({"a": {0.5: 1}})
 
 
 def test_finite_finds_one_bad_number():
     good, bad = torch.ones(3), torch.tensor([1.0, float("inf")])
-    assert trees.finite([good, torch.ones(2, dtype=torch.int64)])
-    assert not trees.finite([good, bad])
+    assert trees.are_finite([good, torch.ones(2, dtype=torch.int64)])
+    assert not trees.are_finite([good, bad])

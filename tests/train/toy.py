@@ -1,4 +1,4 @@
-"""The smallest training that has everything: batches of unequal size, dropout, a judge."""
+"""The smallest training that has everything: batches of unequal size, dropout, a validation."""
 
 import os
 from dataclasses import dataclass
@@ -39,26 +39,32 @@ def loss(model, batch):
     return (model(x) - x).square().mean()
 
 
-def judge(model):
+def validate(model):
     x = torch.ones(2, 3, dtype=next(model.parameters()).dtype)
     return {"loss": float((model(x) - x).square().mean())}
 
 
-def judging(*values):
-    """A judge that says these, one after the other."""
+def validator(*values):
+    """A validation that gives these, one after the other."""
     left = list(values)
     return lambda model: {"loss": left.pop(0)}
 
 
 def training(**fields):
-    settled = {"steps": 12, "judge_every": 4, "save_every": 5, "report_every": 3, "device": "cpu"}
+    settled = {
+        "steps": 12,
+        "validate_every": 4,
+        "save_every": 5,
+        "report_every": 3,
+        "device": "cpu",
+    }
     return Training(**{**settled, "optimizer": Optimizer(rate=0.01), **fields})
 
 
 def said(run, event="train"):
     """What the journal of a run says that does not depend on the clock."""
-    clock = ("seconds", "tokens_a_second")
-    lines = journal.lines(run / "journal.jsonl")
+    clock = ("seconds", "tokens_per_second")
+    lines = journal.read_lines(run / "journal.jsonl")
     return [{k: v for k, v in x.items() if k not in clock} for x in lines if x["event"] == event]
 
 

@@ -13,9 +13,9 @@ GIVEN = Input("text", "a sentence", "I see.", 50, {"least": 0.5}, (BEAM, PREFIX,
 
 
 def test_options_that_were_given_come_back_and_no_other():
-    assert GIVEN.chosen({}) == {}
-    assert GIVEN.chosen({"beam": 1}) == {"beam": 1}
-    assert GIVEN.chosen({"kind": "b", "prefix": "Ein"}) == {"kind": "b", "prefix": "Ein"}
+    assert GIVEN.check_options({}) == {}
+    assert GIVEN.check_options({"beam": 1}) == {"beam": 1}
+    assert GIVEN.check_options({"kind": "b", "prefix": "Ein"}) == {"kind": "b", "prefix": "Ein"}
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,12 @@ def test_options_that_were_given_come_back_and_no_other():
 )
 def test_what_may_not_be_told_is_refused_in_a_sentence(given, match):
     with pytest.raises(ValueError, match=match):
-        GIVEN.chosen(given)
+        GIVEN.check_options(given)
 
 
 def test_an_input_without_options_takes_none():
     with pytest.raises(ValueError, match=r"^options: expected none, got 'beam'$"):
-        Input("bits", "bits", "01", 9).chosen({"beam": 1})
+        Input("bits", "bits", "01", 9).check_options({"beam": 1})
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_cannot_be_is_refused(make, match):
 
 
 def test_json_says_all_of_it():
-    told = json.loads(json.dumps(GIVEN.described()))
+    told = json.loads(json.dumps(GIVEN.to_json()))
     assert (told["kind"], told["most"], told["form"]) == ("text", 50, {"least": 0.5})
     assert told["options"][0] == {
         **{"name": "beam", "about": "hypotheses side by side", "kind": "whole"},

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from regard import decode
-from regard.data import vinyals
-from regard.recipes.pointing.learning import lengths
+from regard.data.geometry import vinyals
+from regard.recipes.pointer.loss import tour_lengths
 from regard.weights import kool
 
 OPTIONS = {
@@ -28,7 +28,7 @@ needs_weights = pytest.mark.skipif(
 
 
 def published(cities):
-    return kool.loaded(
+    return kool.load_model(
         FOLDER / f"tsp_{cities}.epoch-99.safetensors", FOLDER / f"tsp_{cities}.args.json"
     )
 
@@ -37,7 +37,7 @@ def greedy(model, points):
     """The lengths of greedy tours, step by step through `decode`."""
     B, N = points.shape[:2]
     said = decode.greedy(model, (points, torch.full((B,), N)), begin=0, end=0, longest=N + 1)
-    return lengths(points, said.tokens[:, :, :N] - 1)[:, 0]
+    return tour_lengths(points, said.tokens[:, :, :N] - 1)[:, 0]
 
 
 @needs_weights
@@ -53,9 +53,9 @@ def test_greedy_tours_of_20_cities_are_the_papers_share_above_the_best():
     file = DATA / "tsp_lkh" / "tsp20_test.txt.gz"
     if not file.exists():
         pytest.skip("needs tsp_lkh/tsp20_test.txt.gz in REGARD_DATA")
-    points, tours = zip(*vinyals.read(file), strict=True)
+    points, tours = zip(*vinyals.read_instances(file), strict=True)
     points, best = torch.tensor(np.array(points)).float(), torch.tensor(tours)
-    gap = greedy(published(20), points).mean() / lengths(points, best[:, None]).mean() - 1
+    gap = greedy(published(20), points).mean() / tour_lengths(points, best[:, None]).mean() - 1
     # 0.34 % in the paper
     assert 0 < gap < 0.006
 
@@ -63,25 +63,25 @@ def test_greedy_tours_of_20_cities_are_the_papers_share_above_the_best():
 @needs_weights
 def test_whole_tours_at_once_are_those_step_by_step():
     model, points = published(20), torch.rand(7, 20, 2)
-    tours = model.walked(model.read(points, torch.full((7,), 20)))
-    torch.testing.assert_close(lengths(points, tours)[:, 0], greedy(model, points))
+    tours = model.decode_tours(model.encode(points, torch.full((7,), 20)))
+    torch.testing.assert_close(tour_lengths(points, tours)[:, 0], greedy(model, points))
 
 
 def test_options_say_how_a_model_is_built():
-    config = kool.config(OPTIONS)
+    config = kool.config_from_options(OPTIONS)
     assert (config.width, config.layers, config.clip, config.norm) == (128, 3, 10.0, "batch")
 
 
 @pytest.mark.parametrize("name", ["problem", "model", "normalization"])
 def test_another_model_is_refused(name):
     with pytest.raises(ValueError, match=f"kool: expected {name} .*, got 'other'"):
-        kool.config(OPTIONS | {name: "other"})
+        kool.config_from_options(OPTIONS | {name: "other"})
 
 
 def test_parameters_are_as_many_as_the_published_ones():
     from regard.models.attention_pointer import AttentionPointer
 
-    model = AttentionPointer(kool.config(OPTIONS))
+    model = AttentionPointer(kool.config_from_options(OPTIONS))
     # a layer: four matrices of all heads, a feed-forward layer, two norms; what reads; what points
     layer = 4 * 128 * 128 + (128 + 1) * 512 + (512 + 1) * 128 + 4 * 128
     points = 256 + (3 + 1 + 2 + 1) * 128 * 128

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from regard.zoo import kinds
+from regard.zoo import model_kinds
 from tests.zoo import tiny
 
 
 @pytest.fixture(autouse=True)
 def _tiny_is_a_kind(monkeypatch):
-    monkeypatch.setitem(kinds.KINDS, "tiny", tiny.known())
+    monkeypatch.setitem(model_kinds.KINDS, "tiny", tiny.known())
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from regard.zoo.loading import load
+from regard.zoo.loader import load
 from tests.zoo import tiny
 from tests.zoo.tiny import safetensors
 

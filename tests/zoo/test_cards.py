@@ -67,7 +67,7 @@ def test_the_seed_of_every_card_is_the_best_by_development_numbers_or_the_defaul
         return
     development, training = card["seed_choice"]["development"], card["settings"]["training"]
     solved = development["measure"].startswith("solved_after")
-    sign = 1 if solved or training["best"] == "lowest" else -1
+    sign = 1 if solved or training["monitor_mode"] == "lowest" else -1
     known = {seed: sign * x for seed, x in development["numbers"].items() if x is not None}
     assert min(known, key=known.__getitem__) == str(card["seed"])
 

@@ -10,10 +10,10 @@ import torch
 from torch.testing import assert_close
 
 from regard import load
-from regard.data import hulls
-from regard.data.triangulations import is_delaunay
+from regard.data.geometry import hulls
+from regard.data.geometry.triangulations import is_delaunay
 from regard.recipes import delaunay, hull, sort, tsp
-from regard.zoo import members
+from regard.zoo import catalogue
 
 RECIPES = {"hull": hull, "delaunay": delaunay, "tsp": tsp, "sort": sort}
 # The least of each number, by how many points.
@@ -42,7 +42,7 @@ def typed(points):
 
 
 def test_all_are_small_enough_to_come_along():
-    paths = [path for name in RECIPES for path in (members.HERE / name).iterdir()]
+    paths = [path for name in RECIPES for path in (catalogue.HERE / name).iterdir()]
     assert sum(path.stat().st_size for path in paths) <= 3 * 2**20
 
 

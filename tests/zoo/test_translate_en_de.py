@@ -6,8 +6,8 @@ from torch.testing import assert_close
 
 from regard import load
 from regard.recipes import translate
-from regard.zoo import members
-from tests.data.test_multi30k import needs_all
+from regard.zoo import catalogue
+from tests.data.text.test_multi30k import needs_all
 
 # The grid that each comes from, and the least BLEU that it must reach on two tests.
 PROMISED = {
@@ -24,7 +24,7 @@ def loaded(request):
 
 
 def test_both_are_small_enough_to_come_along():
-    paths = [path for name in PROMISED for path in (members.HERE / name).iterdir()]
+    paths = [path for name in PROMISED for path in (catalogue.HERE / name).iterdir()]
     assert sum(path.stat().st_size for path in paths) <= 10 * 2**20
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from regard import load
 from regard.recipes import translate
-from regard.zoo import members
+from regard.zoo import catalogue
 
 NAME = "translate-en-fr-small"
 
@@ -15,7 +15,7 @@ def loaded():
 
 
 def test_it_is_small_enough_to_come_along():
-    assert sum(path.stat().st_size for path in (members.HERE / NAME).iterdir()) <= 2 * 2**20
+    assert sum(path.stat().st_size for path in (catalogue.HERE / NAME).iterdir()) <= 2 * 2**20
 
 
 def test_it_reaches_the_number_of_its_card(loaded):

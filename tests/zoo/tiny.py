@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from regard.zoo import kinds, saving
+from regard.zoo import model_kinds, saver
 
 CARD = {"name": "tiny", "recipe": "translate", "numbers": {"bleu": 12.5}, "seed": 3}
 
@@ -52,11 +52,11 @@ def known() -> Callable[[], tuple[type, type[nn.Module]]]:
 
 def saved(folder: Path, config: TinyConfig | None = None, **kwargs: object) -> Tiny:
     """A model, and its folder; `kinds.KINDS` must have "tiny"."""
-    assert "tiny" in kinds.KINDS
+    assert "tiny" in model_kinds.KINDS
     config = config or TinyConfig()
     torch.manual_seed(0)
     model = Tiny(config).eval()
-    saving.save(folder, model, config, CARD, **kwargs)
+    saver.save(folder, model, config, CARD, **kwargs)
     return model
 
 

@@ -3,7 +3,7 @@
 import { TILE, tileSize, type Source, type Tile } from "./source";
 import type { Manifest, MapInfo } from "./types";
 
-/** What `regard.view.packing` writes: the manifest, and each array in gzip and base64. */
+/** What `regard.view.traces.page_json` writes: the manifest, and each array in gzip and base64. */
 export interface Packed {
   manifest: Manifest;
   /** Where one looks first, as an address would say it. */

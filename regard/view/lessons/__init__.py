@@ -2,34 +2,34 @@
 
 from regard.view.lessons import (
     causes,
-    choosing,
     costs,
     dictionary,
     heads,
-    masking,
-    permuting,
-    places,
+    masks,
+    permutation,
+    positions,
     roles,
-    scaling,
-    scoring,
+    scale,
+    score_functions,
+    selection,
     softmax,
 )
 from regard.view.lessons.lesson import Lesson
 
-_ORDER = (
+_LESSON_MODULES = (
     dictionary,
-    scoring,
-    scaling,
+    score_functions,
+    scale,
     softmax,
-    permuting,
-    places,
-    masking,
+    permutation,
+    positions,
+    masks,
     heads,
-    choosing,
+    selection,
     roles,
     causes,
     costs,
 )
-LESSONS: dict[str, Lesson] = {part.LESSON.name: part.LESSON for part in _ORDER}
+LESSONS: dict[str, Lesson] = {part.LESSON.name: part.LESSON for part in _LESSON_MODULES}
 
 __all__ = ["LESSONS", "Lesson"]

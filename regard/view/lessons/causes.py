@@ -2,11 +2,11 @@
 
 import torch
 
-from regard.door import attend, weigh
+from regard.dispatch import attend, weigh
 from regard.functional.scores import dot
 from regard.view.lessons.fields import Choice, Row, Rows
+from regard.view.lessons.formats import script_code, tensor_code, to_numbers
 from regard.view.lessons.lesson import Answer, Lesson
-from regard.view.lessons.writing import exact, script, tensor
 
 
 def compute(scores: list[float], values: list[list[float]], how: str) -> Answer:
@@ -24,14 +24,14 @@ def compute(scores: list[float], values: list[list[float]], how: str) -> Answer:
     else:
         without = attend(q.expand(1, 1, K, 1), k, v, score=dot, rule=others)
     return {
-        "weights": exact(weights[0, 0, 0]),
-        "lengths": exact(v[0, 0].norm(dim=-1)),
-        "read": exact(read[0, 0, 0]),
-        "without": exact(without[0, 0]),
-        "changes": exact((without - read)[0, 0].norm(dim=-1)),
-        "code": script(
-            tensor("k", scores, "[None, None, :, None]"),
-            tensor("v", values),
+        "weights": to_numbers(weights[0, 0, 0]),
+        "lengths": to_numbers(v[0, 0].norm(dim=-1)),
+        "read": to_numbers(read[0, 0, 0]),
+        "without": to_numbers(without[0, 0]),
+        "changes": to_numbers((without - read)[0, 0].norm(dim=-1)),
+        "code": script_code(
+            tensor_code("k", scores, "[None, None, :, None]"),
+            tensor_code("v", values),
             "q, dot = torch.ones(1, 1, 1, 1), regard.scores.dot",
             "weights = regard.weigh(q, k, score=dot)",
             "read = regard.attend(q, k, v, score=dot)",

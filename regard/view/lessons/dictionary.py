@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from regard.door import attend, weigh
+from regard.dispatch import attend, weigh
 from regard.functional.scores import Score
 from regard.view.lessons.fields import Real, Row, Rows
+from regard.view.lessons.formats import script_code, tensor_code, to_numbers, to_rounded_numbers
 from regard.view.lessons.lesson import Answer, Lesson
-from regard.view.lessons.writing import coarse, exact, script, tensor
 
 # How far the plane reaches to every side, and how many places of it are tried a side.
 REACH, SIDE = 2.0, 33
@@ -22,18 +22,18 @@ def compute(
             f"lesson dictionary: expected a value for each of {len(keys)} keys, got {len(values)}"
         )
     q, k, v = (torch.tensor(rows)[None, None] for rows in ([query], keys, values))
-    near = nearness(temperature)
+    near = negative_squared_distance(temperature)
     return {
-        "distances": exact(torch.cdist(q, k)[0, 0, 0]),
-        "weights": exact(weigh(q, k, score=near)[0, 0, 0]),
-        "read": exact(attend(q, k, v, score=near)[0, 0, 0]),
-        "field": coarse(attend(plane(REACH, SIDE), k, v, score=near)[0, 0], 2),
+        "distances": to_numbers(torch.cdist(q, k)[0, 0, 0]),
+        "weights": to_numbers(weigh(q, k, score=near)[0, 0, 0]),
+        "read": to_numbers(attend(q, k, v, score=near)[0, 0, 0]),
+        "field": to_rounded_numbers(attend(plane_grid(REACH, SIDE), k, v, score=near)[0, 0], 2),
         "side": SIDE,
         "reach": REACH,
-        "code": script(
-            tensor("q", [query]),
-            tensor("k", keys),
-            tensor("v", values),
+        "code": script_code(
+            tensor_code("q", [query]),
+            tensor_code("k", keys),
+            tensor_code("v", values),
             f"near = lambda q, k: -torch.cdist(q, k).square() / {temperature}",
             "weights = regard.weigh(q, k, score=near)",
             "read = regard.attend(q, k, v, score=near)",
@@ -41,7 +41,7 @@ def compute(
     }
 
 
-def nearness(temperature: float) -> Score:
+def negative_squared_distance(temperature: float) -> Score:
     """Minus the square of the distance, over a temperature."""
 
     def near(q: Tensor, k: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ def nearness(temperature: float) -> Score:
     return near
 
 
-def plane(reach: float, side: int) -> Tensor:
+def plane_grid(reach: float, side: int) -> Tensor:
     """Places all over the plane (1, 1, side², 2), row by row from the top left."""
     steps = torch.linspace(-reach, reach, side)
     y, x = torch.meshgrid(-steps, steps, indexing="ij")
@@ -58,7 +58,7 @@ def plane(reach: float, side: int) -> Tensor:
 
 
 _POINT = Row(2, 2, REACH, ())
-_COLOUR = Row(3, 3, 1, (), positive=True)
+_COLOUR = Row(3, 3, 1, (), non_negative=True)
 # Colours that are told apart without red and green too: Okabe & Ito 2008.
 _COLOURS = (
     (0.9, 0.62, 0.0),

@@ -13,41 +13,42 @@ DECIMALS = 3
 
 
 @dataclass(frozen=True)
-class Whole:
+class Integer:
     """A whole number from `least` to `most`."""
 
-    least: int
-    most: int
+    minimum: int
+    maximum: int
     default: int
 
-    def checked(self, where: str, given: Any) -> int:
+    def check_value(self, where: str, value: Any) -> int:
         """The number, if it is one within bounds."""
-        whole = isinstance(given, int) and not isinstance(given, bool)
-        if not whole or not self.least <= given <= self.most:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or not self.minimum <= value <= self.maximum:
             raise ValueError(
-                f"{where}: expected a whole number from {self.least} to {self.most}, got "
-                f"{_short(given)}"
+                f"{where}: expected a whole number from {self.minimum} to {self.maximum}, got "
+                f"{_brief_text(value)}"
             )
-        return given
+        return value
 
 
 @dataclass(frozen=True)
 class Real:
     """A number from `least` to `most`."""
 
-    least: Number
-    most: Number
+    minimum: Number
+    maximum: Number
     default: float
 
-    def checked(self, where: str, given: Any) -> float:
+    def check_value(self, where: str, value: Any) -> float:
         """The number, if it is one within bounds."""
-        number = isinstance(given, int | float) and not isinstance(given, bool)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
         # a whole number may be too large for a float, which comparing does not mind; NaN fails it
-        if not number or not self.least <= given <= self.most:
+        if not number or not self.minimum <= value <= self.maximum:
             raise ValueError(
-                f"{where}: expected a number from {self.least} to {self.most}, got {_short(given)}"
+                f"{where}: expected a number from {self.minimum} to {self.maximum}, got "
+                f"{_brief_text(value)}"
             )
-        return round(float(given), DECIMALS)
+        return round(float(value), DECIMALS)
 
 
 @dataclass(frozen=True)
@@ -57,101 +58,101 @@ class Choice:
     values: tuple[str, ...]
     default: str
 
-    def checked(self, where: str, given: Any) -> str:
+    def check_value(self, where: str, value: Any) -> str:
         """The name, if there is one like it."""
-        if not isinstance(given, str) or given not in self.values:
+        if not isinstance(value, str) or value not in self.values:
             raise ValueError(
-                f"{where}: expected one of {', '.join(self.values)}, got {_short(given)}"
+                f"{where}: expected one of {', '.join(self.values)}, got {_brief_text(value)}"
             )
-        return given
+        return value
 
 
 @dataclass(frozen=True)
 class Row:
     """A list of `fewest` to `most` numbers, each within `bound` of zero, or not below it."""
 
-    fewest: int
-    most: int
+    min_length: int
+    max_length: int
     bound: Number
     default: tuple[float, ...]
-    positive: bool = False
+    non_negative: bool = False
 
-    def checked(self, where: str, given: Any) -> list[float]:
+    def check_value(self, where: str, value: Any) -> list[float]:
         """The numbers, if there are as many as may be and each is one within bounds."""
-        entry = Real(0 if self.positive else -self.bound, self.bound, 0.0)
-        listed = _listed(where, given, self.fewest, self.most, "numbers")
-        return [entry.checked(f"{where}[{i}]", x) for i, x in enumerate(listed)]
+        entry = Real(0 if self.non_negative else -self.bound, self.bound, 0.0)
+        listed = _check_list(where, value, self.min_length, self.max_length, "numbers")
+        return [entry.check_value(f"{where}[{i}]", x) for i, x in enumerate(listed)]
 
 
 @dataclass(frozen=True)
 class Rows:
     """A list of `fewest` to `most` rows, each of so many numbers."""
 
-    fewest: int
-    most: int
+    min_length: int
+    max_length: int
     row: Row
     default: tuple[tuple[float, ...], ...]
 
-    def checked(self, where: str, given: Any) -> list[list[float]]:
+    def check_value(self, where: str, value: Any) -> list[list[float]]:
         """The rows, if there are as many as may be and each is one."""
-        listed = _listed(where, given, self.fewest, self.most, "rows")
-        return [self.row.checked(f"{where}[{i}]", row) for i, row in enumerate(listed)]
+        listed = _check_list(where, value, self.min_length, self.max_length, "rows")
+        return [self.row.check_value(f"{where}[{i}]", row) for i, row in enumerate(listed)]
 
 
 @dataclass(frozen=True)
-class Order:
+class Permutation:
     """Every one of 0, 1, … once, in any order."""
 
-    fewest: int
-    most: int
+    min_length: int
+    max_length: int
     default: tuple[int, ...]
 
-    def checked(self, where: str, given: Any) -> list[int]:
+    def check_value(self, where: str, value: Any) -> list[int]:
         """The order, if each place is in it once."""
-        listed = _listed(where, given, self.fewest, self.most, "places")
-        place = Whole(0, len(listed) - 1, 0)
-        order = [place.checked(f"{where}[{i}]", x) for i, x in enumerate(listed)]
+        listed = _check_list(where, value, self.min_length, self.max_length, "places")
+        place = Integer(0, len(listed) - 1, 0)
+        order = [place.check_value(f"{where}[{i}]", x) for i, x in enumerate(listed)]
         if sorted(order) != list(range(len(order))):
             raise ValueError(
-                f"{where}: expected each of 0 to {len(order) - 1} once, got {_short(order)}"
+                f"{where}: expected each of 0 to {len(order) - 1} once, got {_brief_text(order)}"
             )
         return order
 
 
 @dataclass(frozen=True)
-class Picked:
+class Subset:
     """Some of the places 0 to `places` − 1, none of them twice."""
 
-    places: int
+    size: int
     default: tuple[int, ...] = ()
 
-    def checked(self, where: str, given: Any) -> list[int]:
+    def check_value(self, where: str, value: Any) -> list[int]:
         """The places from first to last, if there are such."""
-        listed = _listed(where, given, 0, self.places, "places")
-        place = Whole(0, self.places - 1, 0)
-        found = sorted(place.checked(f"{where}[{i}]", x) for i, x in enumerate(listed))
+        listed = _check_list(where, value, 0, self.size, "places")
+        place = Integer(0, self.size - 1, 0)
+        found = sorted(place.check_value(f"{where}[{i}]", x) for i, x in enumerate(listed))
         if len(set(found)) < len(found):
-            raise ValueError(f"{where}: expected no place twice, got {_short(found)}")
+            raise ValueError(f"{where}: expected no place twice, got {_brief_text(found)}")
         return found
 
 
 # What a lesson may be given is one of these.
-Field = Whole | Real | Choice | Row | Rows | Order | Picked
+Field = Integer | Real | Choice | Row | Rows | Permutation | Subset
 
 
-def _listed(where: str, given: Any, fewest: int, most: int, of: str) -> list[Any]:
-    if not isinstance(given, list | tuple) or not fewest <= len(given) <= most:
-        got = f"{len(given)}" if isinstance(given, list | tuple) else _short(given)
-        count = f"{most}" if fewest == most else f"{fewest} to {most}"
-        raise ValueError(f"{where}: expected a list of {count} {of}, got {got}")
-    return list(given)
+def _check_list(where: str, value: Any, min_length: int, max_length: int, noun: str) -> list[Any]:
+    if not isinstance(value, list | tuple) or not min_length <= len(value) <= max_length:
+        got = f"{len(value)}" if isinstance(value, list | tuple) else _brief_text(value)
+        count = f"{max_length}" if min_length == max_length else f"{min_length} to {max_length}"
+        raise ValueError(f"{where}: expected a list of {count} {noun}, got {got}")
+    return list(value)
 
 
-def _short(given: Any) -> str:
+def _brief_text(value: Any) -> str:
     """What came, in as few words as an error has room for."""
-    if isinstance(given, int) and not isinstance(given, bool) and abs(given) >= 10**15:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**15:
         return "a number of many digits"
-    if isinstance(given, float) and not math.isfinite(given):
+    if isinstance(value, float) and not math.isfinite(value):
         return "one that is not finite"
-    text = repr(given)
+    text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}…"

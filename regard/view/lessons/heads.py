@@ -7,16 +7,16 @@ says. A head that has to serve both needs does no better, on average, than half 
 import torch
 from torch import Tensor
 
-from regard.door import attend, weigh
+from regard.dispatch import attend, weigh
 from regard.functional.scores import dot
-from regard.view.lessons.fields import Choice, Picked, Whole
+from regard.view.lessons.fields import Choice, Integer, Subset
+from regard.view.lessons.formats import script_code, to_numbers
 from regard.view.lessons.lesson import Answer, Lesson
-from regard.view.lessons.writing import exact, script
 
 TOKENS, WIDTH = 6, 4
 # So strong is a match that nothing else is read.
-STRENGTH = 30
-BEFORE, FIRST = [0, 0, 1, 2, 3, 4], [0, 0, 0, 0, 0, 0]
+MATCH_STRENGTH = 30
+PREVIOUS_TOKEN, FIRST_TOKEN = [0, 0, 1, 2, 3, 4], [0, 0, 0, 0, 0, 0]
 
 
 def compute(heads: str, killed: list[int], seed: int) -> Answer:
@@ -25,34 +25,34 @@ def compute(heads: str, killed: list[int], seed: int) -> Answer:
     if killed and killed[-1] >= H:
         raise ValueError(f"lesson heads: killed: there are {H} heads, got {killed[-1]}")
     v = torch.randn(TOKENS, WIDTH, generator=torch.Generator().manual_seed(seed))
-    q, k, values = asked(H), torch.eye(TOKENS).expand(1, H, -1, -1), split(v, H)
+    q, k, values = head_queries(H), torch.eye(TOKENS).expand(1, H, -1, -1), split_values(v, H)
     out = attend(q, k, values, score=dot)
     out[:, killed] = 0
     read = out[0].transpose(0, 1).flatten(1)  # (Q, E)
-    wanted = torch.cat([v[BEFORE, :2], v[FIRST, 2:]], -1)
+    wanted = torch.cat([v[PREVIOUS_TOKEN, :2], v[FIRST_TOKEN, 2:]], -1)
     missed = (read - wanted).square()
     return {
-        "weights": exact(weigh(q, k, score=dot)[0]),
-        "values": exact(v),
-        "read": exact(read),
-        "wanted": exact(wanted),
-        "error": exact(missed.mean().sqrt()),
-        "errors": exact(torch.stack([missed[:, :2].mean(), missed[:, 2:].mean()]).sqrt()),
+        "weights": to_numbers(weigh(q, k, score=dot)[0]),
+        "values": to_numbers(v),
+        "read": to_numbers(read),
+        "wanted": to_numbers(wanted),
+        "error": to_numbers(missed.mean().sqrt()),
+        "errors": to_numbers(torch.stack([missed[:, :2].mean(), missed[:, 2:].mean()]).sqrt()),
         "code": _code(H, killed, seed),
     }
 
 
-def asked(heads: int) -> Tensor:
+def head_queries(heads: int) -> Tensor:
     """What each head asks for (1, H, Q, K): both needs, or one of them."""
     place = torch.eye(TOKENS)
-    before, first = place[BEFORE], place[FIRST]
+    before, first = place[PREVIOUS_TOKEN], place[FIRST_TOKEN]
     # tokens whose two needs are one place ask for it once
     both = (before + first).clamp_max(1)
     rows = {1: [both], 2: [before, first], 4: [before, before, first, first]}[heads]
-    return STRENGTH * torch.stack(rows)[None]
+    return MATCH_STRENGTH * torch.stack(rows)[None]
 
 
-def split(v: Tensor, heads: int) -> Tensor:
+def split_values(v: Tensor, heads: int) -> Tensor:
     """Values cut into as many heads: (K, E) -> (1, H, K, E / H)."""
     return v.view(TOKENS, heads, WIDTH // heads).transpose(0, 1)[None]
 
@@ -60,10 +60,11 @@ def split(v: Tensor, heads: int) -> Tensor:
 def _code(H: int, killed: list[int], seed: int) -> str:
     rows = {1: "(before + first).clamp_max(1)", 2: "before, first"}
     rows[4] = "before, before, first, first"
-    return script(
+    return script_code(
         f"v = torch.randn({TOKENS}, {WIDTH}, generator=torch.Generator().manual_seed({seed}))",
-        f"place = torch.eye({TOKENS}); before, first = place[{BEFORE}], place[{FIRST}]",
-        f"q = {STRENGTH} * torch.stack([{rows[H]}])[None]",
+        f"place = torch.eye({TOKENS}); before, first = place[{PREVIOUS_TOKEN}], "
+        f"place[{FIRST_TOKEN}]",
+        f"q = {MATCH_STRENGTH} * torch.stack([{rows[H]}])[None]",
         f"k = place.expand(1, {H}, {TOKENS}, {TOKENS})",
         f"heads = v.view({TOKENS}, {H}, {WIDTH // H}).transpose(0, 1)[None]",
         "out = regard.attend(q, k, heads, score=regard.scores.dot)",
@@ -86,8 +87,8 @@ LESSON = Lesson(
     ),
     fields={
         "heads": Choice(("1", "2", "4"), "1"),
-        "killed": Picked(4),
-        "seed": Whole(0, 9999, 1),
+        "killed": Subset(4),
+        "seed": Integer(0, 9999, 1),
     },
     compute=compute,
 )

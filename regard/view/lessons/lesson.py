@@ -33,34 +33,34 @@ class Lesson:
     fields: Mapping[str, Field]
     compute: Callable[..., Answer]
 
-    def run(self, given: Any) -> Answer:
+    def answer(self, inputs: Any) -> Answer:
         """The numbers of the picture, `code`: the lines that ran, and `given`: what they ran on.
 
         Args:
-            given: numbers by name; what is not there is as the lesson begins.
+            inputs: numbers by name; what is not there is as the lesson begins.
 
         Raises:
             ValueError: something was given that the lesson does not know, or out of bounds.
         """
-        checked = self.checked(given)
+        checked = self.check_inputs(inputs)
         return {"given": checked, **self.compute(**checked)}
 
-    def checked(self, given: Any) -> Answer:
+    def check_inputs(self, inputs: Any) -> Answer:
         """All that the lesson needs, from some of it."""
         where = f"lesson {self.name}"
-        if not isinstance(given, Mapping):
-            raise ValueError(f"{where}: expected numbers by name, got a {type(given).__name__}")
-        unknown = [str(name)[:40] for name in given if name not in self.fields]
+        if not isinstance(inputs, Mapping):
+            raise ValueError(f"{where}: expected numbers by name, got a {type(inputs).__name__}")
+        unknown = [str(name)[:40] for name in inputs if name not in self.fields]
         if unknown:
             raise ValueError(
                 f"{where}: there is no {unknown[0]!r}; there is {', '.join(self.fields)}"
             )
         return {
-            name: field.checked(f"{where}: {name}", given.get(name, field.default))
+            name: field.check_value(f"{where}: {name}", inputs.get(name, field.default))
             for name, field in self.fields.items()
         }
 
-    def told(self) -> Answer:
+    def to_json(self) -> Answer:
         """What a list of lessons says of this one."""
         return {
             "name": self.name,

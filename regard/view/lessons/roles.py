@@ -2,10 +2,10 @@
 
 import torch
 
-from regard.door import attend, logits, weigh
+from regard.dispatch import attend, logits, weigh
 from regard.view.lessons.fields import Row, Rows
+from regard.view.lessons.formats import script_code, tensor_code, to_numbers
 from regard.view.lessons.lesson import Answer, Lesson
-from regard.view.lessons.writing import exact, script, tensor
 
 REACH = 2.0
 
@@ -17,17 +17,17 @@ def compute(points: list[list[float]], query: list[list[float]], key: list[list[
     scores = logits(q, k)[0, 0]
     weights = weigh(q, k)[0, 0]
     return {
-        "queries": exact(q[0, 0]),
-        "keys": exact(k[0, 0]),
-        "scores": exact(scores),
-        "weights": exact(weights),
-        "read": exact(attend(q, k, x)[0, 0]),
-        "asymmetry": exact((scores - scores.mT).abs().max()),
+        "queries": to_numbers(q[0, 0]),
+        "keys": to_numbers(k[0, 0]),
+        "scores": to_numbers(scores),
+        "weights": to_numbers(weights),
+        "read": to_numbers(attend(q, k, x)[0, 0]),
+        "asymmetry": to_numbers((scores - scores.mT).abs().max()),
         "reach": REACH,
-        "code": script(
-            tensor("x", points),
-            tensor("wq", query, ""),
-            tensor("wk", key, ""),
+        "code": script_code(
+            tensor_code("x", points),
+            tensor_code("wq", query, ""),
+            tensor_code("wk", key, ""),
             "scores = regard.logits(x @ wq, x @ wk)",
             "weights = regard.weigh(x @ wq, x @ wk)",
             "read = regard.attend(x @ wq, x @ wk, x)",

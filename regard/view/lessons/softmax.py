@@ -5,8 +5,8 @@ from torch import Tensor
 
 from regard.functional import selects
 from regard.view.lessons.fields import Real, Row
+from regard.view.lessons.formats import script_code, tensor_code, to_numbers
 from regard.view.lessons.lesson import Answer, Lesson
-from regard.view.lessons.writing import exact, script, tensor
 
 
 def compute(scores: list[float], shift: float) -> Answer:
@@ -17,15 +17,15 @@ def compute(scores: list[float], shift: float) -> Answer:
     p = weights[0, 0, 0]
     jacobian = p.diag() - p.outer(p)
     return {
-        "shifted": exact(shifted[0, 0, 0]),
-        "weights": exact(p),
-        "total": exact(p.sum()),
-        "powers": exact(powers[0, 0, 0]),
-        "naive": exact(naive(shifted)[0, 0, 0]),
-        "jacobian": exact(jacobian),
-        "sums": exact(jacobian.sum(-1)),
-        "code": script(
-            tensor("scores", scores, f"[None, None, None] + {shift}"),
+        "shifted": to_numbers(shifted[0, 0, 0]),
+        "weights": to_numbers(p),
+        "total": to_numbers(p.sum()),
+        "powers": to_numbers(powers[0, 0, 0]),
+        "naive": to_numbers(naive_softmax(shifted)[0, 0, 0]),
+        "jacobian": to_numbers(jacobian),
+        "sums": to_numbers(jacobian.sum(-1)),
+        "code": script_code(
+            tensor_code("scores", scores, f"[None, None, None] + {shift}"),
             "weights = regard.selects.softmax(scores)",
             "naive = scores.exp() / scores.exp().sum(-1, keepdim=True)",
             "p = weights.flatten()",
@@ -34,7 +34,7 @@ def compute(scores: list[float], shift: float) -> Answer:
     }
 
 
-def naive(scores: Tensor) -> Tensor:
+def naive_softmax(scores: Tensor) -> Tensor:
     """The formula as it stands, which overflows from a score of 89 on."""
     return scores.exp() / scores.exp().sum(-1, keepdim=True)
 

@@ -16,7 +16,7 @@ def test_luong_s_table_has_every_score_over_every_span():
     luong = [row for row in GRIDS["luong"].rows if row.label != "Bahdanau"]
     rows = [override(GRIDS["luong"].base, row.settings).model for row in luong]
     soft = {(row.attention, row.span) for row in rows if row.select == "soft"}
-    assert len(soft) == 12 and all(row.asks == "after" for row in rows)
+    assert len(soft) == 12 and all(row.query_state == "current" for row in rows)
 
 
 def test_zhu_s_table_switches_off_one_factor_a_row():

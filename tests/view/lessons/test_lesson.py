@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.view.lessons import LESSONS
-from regard.view.lessons.fields import Choice, Real, Row, Rows, Whole
+from regard.view.lessons.fields import Choice, Integer, Real, Row, Rows
 
 EVERY = pytest.mark.parametrize("lesson", LESSONS.values(), ids=LESSONS)
 
@@ -34,38 +34,38 @@ def agrees(answer) -> list[str]:
 
 @EVERY
 def test_the_code_that_is_shown_gives_the_numbers_that_are_shown(lesson):
-    assert agrees(lesson.run({}))
+    assert agrees(lesson.answer({}))
 
 
 @EVERY
 def test_each_choice_shows_its_own_code(lesson):
     for name, field in lesson.fields.items():
         for value in field.values if isinstance(field, Choice) else ():
-            assert agrees(lesson.run({name: value}))
+            assert agrees(lesson.answer({name: value}))
 
 
 @EVERY
 def test_either_end_of_each_number_can_be_had(lesson):
     for name, field in lesson.fields.items():
-        if isinstance(field, Whole | Real) and name != "focus":
-            for value in (field.least, field.most):
-                assert json.dumps(lesson.run({name: value}), allow_nan=False)
+        if isinstance(field, Integer | Real) and name != "focus":
+            for value in (field.minimum, field.maximum):
+                assert json.dumps(lesson.answer({name: value}), allow_nan=False)
 
 
 @EVERY
 def test_an_answer_is_plain_json_with_what_was_given(lesson):
-    answer = lesson.run({})
+    answer = lesson.answer({})
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
-    assert lesson.checked(answer["given"]) == answer["given"]
+    assert lesson.check_inputs(answer["given"]) == answer["given"]
     assert answer["given"].keys() == lesson.fields.keys()
 
 
 @EVERY
 def test_what_a_lesson_does_not_know_is_refused(lesson):
     with pytest.raises(ValueError, match=f"lesson {lesson.name}: there is no '__class__'; there"):
-        lesson.run({"__class__": 1})
+        lesson.answer({"__class__": 1})
     with pytest.raises(ValueError, match=f"lesson {lesson.name}: expected numbers by name, got a"):
-        lesson.run([1, 2])
+        lesson.answer([1, 2])
 
 
 @EVERY
@@ -73,10 +73,10 @@ def test_numbers_that_are_none_are_refused(lesson):
     for name, field in lesson.fields.items():
         for given in (float("nan"), None, {"a": []}, [[[1.0]]], 10**30):
             with pytest.raises(ValueError, match=f"lesson {lesson.name}: {name}"):
-                lesson.run({name: given})
+                lesson.answer({name: given})
         if isinstance(field, Row | Rows):
             with pytest.raises(ValueError, match="expected a list of"):
-                lesson.run({name: [0.0] * 1000})
+                lesson.answer({name: [0.0] * 1000})
 
 
 def test_every_answer_comes_within_thirty_milliseconds():
@@ -86,7 +86,7 @@ def test_every_answer_comes_within_thirty_milliseconds():
         "import json, timeit, torch\n"
         "torch.set_num_threads(1)\n"
         "from regard.view.lessons import LESSONS\n"
-        "took = {n: min(timeit.repeat(lambda: x.run({}), number=1, repeat=12))"
+        "took = {n: min(timeit.repeat(lambda: x.answer({}), number=1, repeat=12))"
         " for n, x in LESSONS.items()}\n"
         "print(json.dumps(took))"
     )
@@ -97,7 +97,7 @@ def test_every_answer_comes_within_thirty_milliseconds():
 
 @EVERY
 def test_a_lesson_asks_first_and_one_of_its_answers_holds(lesson):
-    told = lesson.told()
+    told = lesson.to_json()
     assert told["question"].endswith("?") and told["aha"].endswith(".")
     assert 0 <= told["right"] < len(told["guesses"])
     assert json.loads(json.dumps(told)) == told

@@ -1,0 +1,1 @@
+"""Points in the plane: hulls, tours, triangulations, numbers."""

@@ -1,0 +1,1 @@
+"""The tasks of the Neural Turing Machine, drawn by seed."""

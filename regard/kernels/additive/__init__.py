@@ -1,0 +1,1 @@
+"""Additive attention: the fused kernel, its plan and its tiled reference."""

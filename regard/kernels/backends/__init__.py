@@ -1,0 +1,1 @@
+"""The backends of attention other than the reference: SDPA, flex, chunked, Triton."""

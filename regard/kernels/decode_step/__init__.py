@@ -1,0 +1,1 @@
+"""One decoding step: attention, linear layers, norms, greedy and beam choice."""

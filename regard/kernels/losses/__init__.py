@@ -1,0 +1,1 @@
+"""Cross-entropy and divergence of large vocabularies."""

@@ -1,0 +1,1 @@
+"""The Triton kernels of the losses, a row each."""

@@ -1,0 +1,1 @@
+"""All steps of a Neural Turing Machine in one kernel."""

@@ -1,0 +1,1 @@
+"""Whole tours of cities in one kernel, and how likely each step was."""

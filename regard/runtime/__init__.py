@@ -1,0 +1,1 @@
+"""CUDA graphs, compilation, MKL, oneDNN and atomic files."""

@@ -1,0 +1,1 @@
+"""What leaves the library: pages of one file, notebooks, pictures for papers."""

@@ -1,0 +1,1 @@
+"""Pictures of traces, by matplotlib and as text."""
