@@ -181,8 +181,8 @@ def test_the_fused_kernel_runs_when_nobody_spells_out_a_mask():
 
 EDITED = {
     "translate-en-de": {
-        "encoder.blocks.1.own": edits.ablate(0),
-        "decoder.blocks.0.own": edits.hide([(3, 1), (None, 0)], heads=[1, 2]),
+        "encoder.blocks.1.self_attention": edits.ablate(0),
+        "decoder.blocks.0.self_attention": edits.hide([(3, 1), (None, 0)], heads=[1, 2]),
         "decoder.blocks.2.cross": edits.chain(edits.force(2, 1, 0.9), edits.heat(2.0)),
     },
     "translate-en-de-rnn": {
@@ -215,10 +215,10 @@ def test_a_tour_and_a_machine_are_edited_on_a_card_as_on_a_processor():
     change = edits.chain(edits.hide([(1, 2), (2, 3)]), edits.force(3, 5, 0.9))
     for device in ("cpu", "cuda"):
         starts, full = torch.tensor([[0, 3], [4, 1]]).to(device), torch.tensor([6, 6]).to(device)
-        with regard.edit(tours.to(device), {"touring": change}):
-            walked = tours.walked(tours.read(points.to(device), full), starts=starts)
+        with regard.edit(tours.to(device), {"decoder": change}):
+            decoded = tours.decode_tours(tours.encode(points.to(device), full), starts=starts)
         with regard.edit(machine.to(device), {"heads": edits.chain(change, edits.ablate(1))}):
             said = machine(x.to(device))[0]
-        found.append((walked.cpu(), said.cpu()))
+        found.append((decoded.cpu(), said.cpu()))
     assert torch.equal(found[0][0], found[1][0])
     torch.testing.assert_close(found[0][1], found[1][1], atol=1e-2, rtol=1e-3)

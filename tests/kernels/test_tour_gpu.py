@@ -58,8 +58,10 @@ def test_likelihoods_and_their_gradients_are_those_of_float64(dtype, far):
 
 def test_every_replay_draws_anew():
     model, read, starts = on_card(*made())
-    cuda_graphs.run_on_side_stream(lambda: model.walked(read, starts=starts, drawn=True))
-    graph, tours = cuda_graphs.capture_graph(lambda: model.walked(read, starts=starts, drawn=True))
+    cuda_graphs.run_on_side_stream(lambda: model.decode_tours(read, starts=starts, sample=True))
+    graph, tours = cuda_graphs.capture_graph(
+        lambda: model.decode_tours(read, starts=starts, sample=True)
+    )
     graph.replay()
     first = tours.clone()
     graph.replay()
@@ -71,7 +73,7 @@ def test_where_somebody_looks_the_steps_are_seen():
     import regard
 
     model, read, starts = on_card(*made())
-    tours = model.walked(read, starts=starts)
+    tours = model.decode_tours(read, starts=starts)
     quiet = model.log_probability(read, tours, fixed_start=True)
     with regard.look() as seen:
         loud = model.log_probability(read, tours, fixed_start=True)

@@ -38,6 +38,8 @@ def test_a_step_is_captured_in_a_cuda_graph(config):
     with torch.cuda.graph(graph):
         logits, after = model.step(word, state)
         state.position.copy_(after.position)
+        for cache, longer in zip(state.self_caches, after.self_caches, strict=True):
+            cache.length.copy_(longer.length)
     for each in target.unbind(1):
         word.copy_(each)
         graph.replay()
